@@ -348,7 +348,9 @@ int64_t td_run_execute(struct td_run *run, void *scratch);
 /* The level at which impl runs on tensors of the type: its own, or the highest of its library's
  * that serves the type (TD_DTYPE_none: any). What was selected says more: run->isa. */
 enum td_isa td_impl_isa(const struct td_impl *impl, enum td_dtype dtype);
-/* Whether there is something to run, at a level that may be used here. */
+/* Why it may not run here: its level, or a switch; NULL: it may. */
+const char *td_impl_barred(const struct td_impl *impl);
+/* Whether there is something to run, and it may. */
 bool td_impl_is_usable(const struct td_impl *impl);
 /* "simd" is any row of that name, "simd@AVX2" the one of that level. */
 bool td_row_is_named(const struct td_impl *row, const char *name);
@@ -358,8 +360,7 @@ const struct td_impl *td_op_best(const struct td_op *op); /* the first usable im
  * first call of a kind, and the fastest kept (choice/measure.c). Off at first: then the order
  * decides. */
 void td_tune(bool on);
-/* Whether rows that make other, fewer multiplications (td_impl.rounding) take calls; at first they
- * do. */
+/* Whether Winograd's algorithm (rows with td_impl.rounding) may be used; at first it may. */
 void td_winograd_use(bool allowed);
 
 /* Every candidate of the run's operator with why it was chosen or not; returns how many (at most

@@ -164,9 +164,10 @@ static bool excused(const struct row *row, const char *pattern, enum sample_valu
 /* The instructions that multiply BF16 take denormals for zeros, infinity times one for NaN. Where a
  * pattern ends in " small", sums go through a curve that flattens: what rounding leaves of big
  * numbers that cancel, results of absolute values do not show, nor where a state is rounded to the
- * zero that an infinite weight makes NaN of. So its special values are not big, and where BIG of
- * them are added, none is. A row whose rounding is its own adds products of big numbers to results
- * that have no such terms, and takes them off again. */
+ * zero that an infinite weight makes NaN of. So special values are not big there, and BIG plain
+ * values are a 64th of the usual ones. A row with a rounding of its own (Winograd) adds products of
+ * big numbers to results without such terms and subtracts them again: its special values are not
+ * big either. */
 static enum sample_values some_of(const struct row *row, const struct input *in)
 {
     bool sums = row->handle->op->sums;

@@ -88,10 +88,12 @@ TABLE = {
     "conv1d": (convolution, LINES, same, convolution),
     "conv1d.padding": (convolution, [(shapes((2, 3, 19), (5, 3, 4)), SAME)], same, convolution),
     "conv2d.padding": (convolution, [(shapes((2, 3, 9, 8), (5, 3, 4, 3)), {**SAME, "dilation": 2}),
-                                     (shapes((3, 9, 8), (5, 3, 4, 3)), {"padding": "valid", "stride": 2})], same, convolution),
+                                     (shapes((3, 9, 8), (5, 3, 4, 3)), {"padding": "valid", "stride": 2}),
+                                     (shapes((1, 24, 11, 12), (25, 24, 3, 3)), SAME)], same, convolution),
     "conv2d_channels_last": (channels_last, [
         (shapes((2, 9, 8, 3), (5, 3, 4, 3)), {"padding": [2, 1], "stride": 2}),
-        (shapes((1, 7, 6, 4), (6, 2, 3, 3), False), {"groups": 2, "dilation": 2})], same, channels_last),
+        (shapes((1, 7, 6, 4), (6, 2, 3, 3), False), {"groups": 2, "dilation": 2}),
+        (shapes((1, 11, 12, 24), (25, 24, 3, 3)), {"padding": 1})], same, channels_last),
     "conv3d": (convolution, ROOMS, same, convolution),
     "conv3d.padding": (convolution, [(shapes((1, 2, 4, 5, 6), (3, 2, 2, 3, 1)), SAME)], same, convolution),
     "conv_transpose1d": (transposed, [(shapes((2, 3, 9), (3, 5, 4), outs=5), {"stride": 2, "padding": 1, "output_padding": 1}),
@@ -106,6 +108,8 @@ TABLE = {
         (shapes((2, 3, 9, 8), (4, 3, 3, 3)), {"stride": [1], "padding": [1, 1], "dilation": [1], "transposed": False,
                                               "output_padding": [0], "groups": 1}),
         (shapes((1, 4, 9), (4, 3, 3), outs=3), {"stride": [2], "padding": [0], "dilation": [1], "transposed": True,
-                                                "output_padding": [1], "groups": 1})], same, convolution),
+                                                "output_padding": [1], "groups": 1}),
+        (shapes((1, 24, 11, 12), (25, 24, 3, 3)), {"stride": [1, 1], "padding": [1, 1], "dilation": [1, 1], "transposed": False,
+                                                   "output_padding": [0, 0], "groups": 1})], same, convolution),
 }
 NAMES = {name.split(".")[0] for name in TABLE} - {"conv2d"}

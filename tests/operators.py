@@ -199,7 +199,8 @@ IMAGES = [
     ({"input": (3, 7, 6), "weight": (5, 3, 2, 3)}, {"stride": [2, 1], "padding": [0, 2]}),
     ({"input": (1, 4, 11, 11), "weight": (8, 2, 3, 3), "bias": (8,)},
      {"groups": 2, "dilation": 2, "stride": 2}),
-    ({"input": (1, 6, 5, 5), "weight": (6, 1, 1, 1)}, {"groups": 6})]
+    ({"input": (1, 6, 5, 5), "weight": (6, 1, 1, 1)}, {"groups": 6}),
+    ({"input": (1, 24, 11, 12), "weight": (25, 24, 3, 3), "bias": (25,)}, {"padding": 1})]
 
 
 def on_floats(formula):

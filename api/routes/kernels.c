@@ -89,10 +89,8 @@ static const char *hindrance(const struct td_op *op, const struct td_impl *row)
 {
     if (row->run == td_impl_absent)
         return "registered as absent at this level: the next row serves";
-    if (!(td_cpu()->levels >> row->isa & 1))
-        return td_cpu()->cpu_levels >> row->isa & 1 ? "its level is above the cap"
-                                                    : "this CPU lacks its level";
-    return td_trap_bars(op, row);
+    const char *barred = td_impl_barred(row);
+    return barred ? barred : td_trap_bars(op, row);
 }
 
 static void write_candidate(struct td_writer *w, const struct td_op *op, const struct td_impl *row)

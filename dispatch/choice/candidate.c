@@ -16,9 +16,25 @@ enum td_isa td_row_level(const struct td_call *call, const struct td_impl *impl,
     return impl->library ? td_onednn_level(prepared, td_row_dtype(call)) : impl->isa;
 }
 
+static atomic_bool without_winograd;
+
+void td_winograd_use(bool allowed)
+{
+    atomic_store(&without_winograd, !allowed);
+}
+
+const char *td_impl_barred(const struct td_impl *impl)
+{
+    if (!(td_cpu()->levels >> impl->isa & 1))
+        return td_cpu()->cpu_levels >> impl->isa & 1 ? "its level is above the cap"
+                                                     : "this CPU lacks its level";
+    bool off = impl->rounding && atomic_load_explicit(&without_winograd, memory_order_relaxed);
+    return off ? "--winograd is off" : NULL;
+}
+
 bool td_impl_is_usable(const struct td_impl *impl)
 {
-    return impl->run != td_impl_absent && td_cpu()->levels >> impl->isa & 1;
+    return impl->run != td_impl_absent && !td_impl_barred(impl);
 }
 
 const struct td_impl *td_op_best(const struct td_op *op)
@@ -50,24 +66,15 @@ bool td_row_is_named(const struct td_impl *impl, const char *name)
            (!name[n] || (name[n] == '@' && !strcmp(name + n + 1, td_isa_name(impl->isa))));
 }
 
-static atomic_bool without_winograd;
-
-void td_winograd_use(bool allowed)
-{
-    atomic_store(&without_winograd, !allowed);
-}
-
 /* Why the row cannot run calls of that type on this CPU, or NULL. */
 static const char *unfit(const struct td_call *call, const struct td_impl *impl)
 {
-    if (!(td_cpu()->levels >> impl->isa & 1))
-        return td_cpu()->cpu_levels >> impl->isa & 1 ? "its level is above the cap"
-                                                     : "this CPU lacks its level";
+    const char *no = td_impl_barred(impl);
+    if (no)
+        return no;
     if (!(impl->dtypes & td_row_dtype(call)))
         return impl->run == td_impl_absent ? "registered as absent at this level"
                                            : "does not take this type";
-    if (impl->rounding && atomic_load_explicit(&without_winograd, memory_order_relaxed))
-        return "it is switched off";
     return td_trap_bars(call->op, impl);
 }
 

@@ -56,13 +56,13 @@ double td_measured_us(const struct td_measured *m, const struct td_impl *row)
     return 0;
 }
 
-static const char *verdict(const struct td_measured *m, const struct td_why *why, bool chosen)
+/* Of a row that takes the call; runs: it is the one that does. */
+static const char *verdict(const struct td_measured *m, const struct td_why *why, bool runs)
 {
-    if (m && why->impl == m->row)
-        return m->n > 1 ? "chosen by measurement" : "chosen";
-    if (m && why->us > 0)
-        return "accepted, but was slower when measured";
-    return m || chosen ? "accepted, but a better one stands before it" : "chosen";
+    if (runs)
+        return m && m->n > 1 ? "chosen by measurement" : "chosen";
+    return why->us > 0 ? "accepted, but was slower when measured"
+                       : "accepted, but a better one stands before it";
 }
 
 int td_run_explain(const struct td_run *run, struct td_why *why, int max)
@@ -83,8 +83,8 @@ int td_run_explain(const struct td_run *run, struct td_why *why, int max)
                                  .isa = td_row_level(&run->call, i, &prepared),
                                  .us = m ? td_measured_us(m, i) : 0};
         td_prepared_release(&prepared);
-        why[n].reason = no ? no : verdict(m, &why[n], chosen);
         bool runs = !no && (m ? i == m->row : !chosen);
+        why[n].reason = no ? no : verdict(m, &why[n], runs);
         why[n].rounding = runs && i->rounding ? i->rounding(&run->call) : 0;
         chosen = chosen || !no;
     }

@@ -22,8 +22,8 @@
 #define LONG_NS 20000
 #define FAR 1.5    /* a row slower than this times the best is not timed again, */
 #define CLOSE 1.15 /* nor one slower than this, once it ran in a round */
-/* Rows behind one that does this much of what the CPU can do are not timed, nor a library's behind
- * one of ours that takes SHORT_NS: calling it takes half of that. */
+/* Rows behind one that does this much of what the CPU can do are not timed, unless they multiply
+ * less, nor any behind one of ours that takes SHORT_NS: calling a library takes half of that. */
 #define NEAR_PEAK 0.9
 #define SHORT_NS 2000
 #define HOPELESS 3      /* a first run is stopped after this times the best, plus */
@@ -196,7 +196,7 @@ static bool is_over(const struct trial *t)
 }
 
 /* Nanoseconds in which a row comes near what the CPU can do at best; 0: not known. A further row
- * could hardly be faster then, and its trial would pack the weights once more. */
+ * of the same multiplications could hardly be faster then, and would pack the weights once more. */
 static double near_peak(const struct trial *t)
 {
     const struct td_call *call = &t->copy.call;
@@ -212,7 +212,7 @@ static void leave_out(struct trial *t, int n)
         td_prepared_release(&t->rival[--t->n].prepared);
 }
 
-/* The same, but for those that make fewer multiplications, which the peak does not bound. */
+/* The same, but keeps rows that multiply less, which the peak does not bound. */
 static void leave_out_bound(struct trial *t, int n)
 {
     int kept = n;

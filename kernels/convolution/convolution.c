@@ -326,7 +326,7 @@ static const char *prepare_depth(const struct td_call *call, struct td_prepared 
     return no;
 }
 
-TD_KERNELS_3(convolution_winograd);
+td_kernel td_convolution_winograd_avx512, td_convolution_winograd_avx2;
 #define TD_WINOGRAD(level)                                                                         \
     TD_IF_##level({.name = "winograd",                                                             \
                    .run = td_convolution_winograd_##level,                                         \

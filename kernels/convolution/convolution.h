@@ -106,18 +106,18 @@ td_conv_laid td_conv_laid_default, td_conv_laid_avx2, td_conv_laid_avx512;
 /* A convolution of FP32 by Winograd's F(2x2,3x3) (convolution_winograd.c), cut into blocks of rows
  * of tiles, each 2x2 results. */
 struct td_winograd {
-    int64_t outs, ins;        /* channels */
-    int64_t width;            /* results side by side in a panel of weights; 0: rows [outs][ins] */
-    int64_t plane;            /* floats from one tap's weights to the next's, or one matrix's */
-    int64_t down, across;     /* tiles of an image */
-    int64_t rows, blocks;     /* of tiles in a block, at most; of those in an image */
-    int64_t ld;               /* floats of a channel's tiles in a matrix, */
-    int64_t ldc;              /* or, with channels last, of a tile's results */
-    int slots;                /* that work at a time */
-    size_t taps, weights;     /* bytes of scratch: those, and all matrices of weights, */
-    size_t of_self, products; /* in a slot those of self and of results, */
-    size_t line;              /* a line of tiles, */
-    size_t slot;              /* and all of a slot's */
+    int64_t outs, ins;       /* channels */
+    int64_t width;           /* results side by side in a panel of weights; 0: rows [outs][ins] */
+    int64_t plane;           /* floats from one tap's weights to the next's, or one matrix's */
+    int64_t down, across;    /* tiles of an image */
+    int64_t rows, blocks;    /* of tiles in a block, at most; of those in an image */
+    int64_t ld;              /* tiles in a matrix, filled up to whole panels */
+    int64_t ldc;             /* with channels last: floats from a tile's results to the next's */
+    int slots;               /* that work at a time */
+    size_t taps, weights;    /* bytes of scratch: those, and all matrices of weights, */
+    size_t inputs, products; /* in a slot those of the input and of results, */
+    size_t line;             /* a line of tiles, */
+    size_t slot;             /* and all of a slot's */
 };
 /* width: of panels, two of the level's vectors. NULL, or why it is none that this serves. */
 const char *td_conv_cut_winograd(const struct td_conv *c, int64_t width, int threads,
@@ -128,13 +128,15 @@ const char *td_conv_cut_winograd(const struct td_conv *c, int64_t width, int thr
  * in the scratch of w->taps bytes. */
 const float *td_winograd_taps(const struct td_tensor *weight, const struct td_winograd *w,
                               float *scratch);
+/* The same where they are kept with the weight, else NULL. */
+const float *td_winograd_kept(const struct td_tensor *weight, const struct td_winograd *w);
 int64_t td_winograd_place(const struct td_winograd *w, int64_t o, int64_t i);
 
-/* For inputs of one magnitude: how many times as big as the sum of the formula's terms that of the
- * products is by which a result is computed, without signs. The bound on rounding grows by as much
- * (N. J. Higham, "Accuracy and Stability of Numerical Algorithms", section 3.1). At most 16, for
- * weights with nothing but corners, and where no taps are kept; some 3.5 for weights without a
- * pattern. */
+/* td_impl.rounding: by what factor the bound on the rounding error exceeds the direct sum's, for
+ * inputs of one magnitude. That is the sum of the absolute values of what is added up for a result,
+ * divided by that of the formula's terms (N. J. Higham, "Accuracy and Stability of Numerical
+ * Algorithms", section 3.1). About 3.5 for weights without a pattern; 16 where all kernels have the
+ * same corner as their only tap, which is the most, and where no taps are kept. */
 double td_winograd_rounding_avx512(const struct td_call *call);
 double td_winograd_rounding_avx2(const struct td_call *call);
 

@@ -1,11 +1,11 @@
 /* How a convolution is cut into strips: as many rows of the result as what they take stays, laid
- * out, in a cache. */
+ * out, in a cache; and, for Winograd's algorithm, into blocks of rows of tiles. */
 #include "kernels/convolution/convolution.h"
 
 #include "kernels/weight.h"
 
-#define TILES 8192     /* of Winograd's in a block, times channels: two blocks fit a second level */
-#define READING 8      /* of these tiles, in the time that reading all weights takes */
+#define TILES 8192     /* of a block, times channels: its 16 matrices take 512 KiB */
+#define READING 8      /* tiles that are computed in the time of reading all weights */
 #define FIRST 8192     /* floats of one channel's strip: most of a first-level cache */
 #define SECOND 49152   /* of several channels': part of a second-level one */
 #define MOST 131072    /* at most */
@@ -123,8 +123,10 @@ static const char *objection(const struct td_conv *c)
         if (c->kernel[d] != 3 || c->stride[d] != 1 || c->dilation[d] != 1)
             return "it is not one of 3x3 with a stride of 1";
     for (int d = 0; d < 2; d++)
-        if (c->size[d] < 4 || c->size[d] > 4096)
-            return "its images are small, or too wide";
+        if (c->size[d] < 4)
+            return "its images are small";
+    if (c->size[1] > 4096)
+        return "its images are too wide";
     /* Tiles are transformed for each channel of both, multiplied for each pair of them. */
     if (c->in_channels * c->out_channels < 10 * (c->in_channels + c->out_channels))
         return "it has few channels";
@@ -171,15 +173,13 @@ const char *td_conv_cut_winograd(const struct td_conv *c, int64_t width, int thr
     w->slots = items < threads ? (int)items : threads;
     w->ld = fill(w->rows * w->across, 2 * VECTOR);
     w->ldc = fill(w->outs, 2 * VECTOR);
-    /* A cache line more than whole ones: planes that all begin in one set would throw each other
-     * out of a first-level cache. */
-    w->plane = fill((w->width ? fill(w->outs, w->width) : w->outs) * w->ins, VECTOR);
-    w->plane += w->plane % 1024 == VECTOR ? 0 : VECTOR;
+    /* An odd number of cache lines: planes begin in different sets of a first-level cache. */
+    w->plane = fill((w->width ? fill(w->outs, w->width) : w->outs) * w->ins, VECTOR) | VECTOR;
     w->taps = (size_t)(9 * w->plane) * sizeof(float);
     w->weights = (size_t)(16 * w->plane) * sizeof(float);
-    w->of_self = room_of(16 * w->ins * w->ld);
+    w->inputs = room_of(16 * w->ins * w->ld);
     w->products = room_of(16 * w->ldc * w->ld);
     w->line = room_of((w->rows + 1) * w->across + 3 * VECTOR);
-    w->slot = w->of_self + w->products + 24 * w->line + 24 * 128 + room_of(w->ins + VECTOR);
+    w->slot = w->inputs + w->products + 24 * w->line + 24 * 128 + room_of(w->ins + VECTOR);
     return NULL;
 }

@@ -2,25 +2,23 @@
  * instead of 36. Formulas: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016,
  * section 4.1.
  *
- * A block is some rows of tiles of one image, each tile 4x4 elements of self for 2x2 results. Its
- * tiles are transformed, channel by channel, to 16 matrices [channels][tiles]; each is multiplied
- * by the weights' matrix of its place [out channels][channels], which each call makes; and the
- * 16 products are transformed back to results. What does not stay finite is computed once more
- * as the sum that it stands for: differences of infinities are not what that would be. */
+ * A block is some rows of tiles of one image, each tile 4x4 elements of the input for 2x2 results.
+ * Its tiles are transformed, channel by channel, to 16 matrices [channels][tiles]; each is
+ * multiplied by the weights' matrix of its place [out channels][channels], which each call makes;
+ * and the 16 products are transformed back to results. Results that are infinite or NaN then are
+ * computed again, as direct sums (convolution_winograd_sums.h). */
 #define TD_REAL_BITS 32
 #include "kernels/convolution/convolution_winograd_sums.h"
 #include "kernels/gemm/gemm_block.h"
 
 #include <string.h>
 
-#define DEPTH 256 /* of a panel: it stays in the first-level cache */
-
 /* What a channel is laid out in. Rows of tiles follow on each other, as many floats as there are
  * tiles in each; vectors reach into the next one, which is written later. */
 struct lines {
     float *even[4],
         *odd[4];   /* the first and second row of tiles: their four columns, transformed */
-    float *padded; /* a row of self; zeros around it */
+    float *padded; /* a row of the input; zeros around it */
 };
 
 /* Row y of a channel, zeros where there is none, its tiles from number at on. */
@@ -69,18 +67,10 @@ static void transform_channel(const struct td_conv *c, const struct td_winograd 
     }
 }
 
-TD_INLINE bool is_all(td_vi lanes)
-{
-    bool all = true;
-    for (int i = 0; i < TD_LANES; i++)
-        all = all && lanes[i];
-    return all;
-}
-
-/* From the 16 products at from, matrix floats apart, to the four results of each tile. finite:
- * lanes in which they all are, so far. */
+/* From the 16 products at from, matrix floats apart, to the four results of each tile. *odd, which
+ * is 0 at first, becomes NaN in lanes in which one is not finite. */
 TD_INLINE void transform_products(const float *from, int64_t matrix, td_vf bias, td_vf up[2],
-                                  td_vf down[2], td_vi *finite)
+                                  td_vf down[2], td_vf *nans)
 {
     td_vf s[4][2];
     for (int i = 0; i < 4; i++, from += 4 * matrix) {
@@ -92,7 +82,7 @@ TD_INLINE void transform_products(const float *from, int64_t matrix, td_vf bias,
     for (int j = 0; j < 2; j++) {
         up[j] = s[0][j] + s[1][j] + s[2][j] + bias;
         down[j] = s[1][j] - s[2][j] - s[3][j] + bias;
-        *finite &= (up[j] - up[j] == 0) & (down[j] - down[j] == 0);
+        *nans += (up[j] - up[j]) + (down[j] - down[j]);
     }
 }
 
@@ -117,10 +107,10 @@ static void transform_back(const struct job *j, int64_t image, int64_t first, in
     int64_t tiles = n * w->across, matrix = c->out_channels * w->ld;
     for (int64_t o = 0; o < c->out_channels; o++) {
         td_vf bias = td_set(c->bias ? ((const float *)c->bias->data)[o] : 0);
-        td_vi finite = ~(td_vi){0};
+        td_vf nans = td_set(0);
         for (int64_t t = 0; t < tiles; t += TD_LANES) {
             td_vf up[2], down[2];
-            transform_products(from + o * w->ld + t, matrix, bias, up, down, &finite);
+            transform_products(from + o * w->ld + t, matrix, bias, up, down, &nans);
             store_pairs(rooms[0] + 2 * t, up[0], up[1]);
             store_pairs(rooms[1] + 2 * t, down[0], down[1]);
         }
@@ -129,7 +119,7 @@ static void transform_back(const struct job *j, int64_t image, int64_t first, in
                         ((image * c->out_channels + o) * c->size[0] + y) * c->size[1];
             memcpy(to, rooms[y & 1] + (y / 2 - first) * 2 * w->across,
                    (size_t)c->size[1] * sizeof *to);
-            if (!is_all(finite) && !is_row_finite(to, c->size[1]))
+            if (td_hsum(nans) != 0 && !is_row_finite(to, c->size[1]))
                 put_row(j, image, o, y, padded, to);
         }
     }
@@ -137,7 +127,8 @@ static void transform_back(const struct job *j, int64_t image, int64_t first, in
 
 /* ---- channels last: lanes are channels ---- */
 
-/* The 16 elements of self that are left channels from k on of a tile, transformed. */
+/* Transforms a tile's 4x4 pixels in its channels from number k on, of which left remain, TD_LANES
+ * at most. */
 TD_INLINE void transform_pixels(const float *const pixel[16], int64_t k, int64_t left, float *to,
                                 int64_t matrix)
 {
@@ -159,8 +150,8 @@ TD_INLINE void transform_pixels(const float *const pixel[16], int64_t k, int64_t
     }
 }
 
-/* Rows of tiles [first, first + n), to the 16 matrices [tiles][channels]. none: zeros of a pixel.
- */
+/* Rows of tiles [first, first + n), to the 16 matrices [tiles][channels]. none: a pixel of
+ * zeros, for the padding. */
 static void transform_last(const struct td_conv *c, const struct td_winograd *w, const float *image,
                            int64_t first, int64_t n, const float *none, float *to)
 {
@@ -199,18 +190,18 @@ static void transform_last_back(const struct job *j, int64_t image, int64_t firs
                               out + (c->size[1] + 1) * channels};
         const bool below = y + 1 < c->size[0], beside = x + 1 < c->size[1];
         const bool there[4] = {true, beside, below, below && beside};
-        td_vi finite = ~(td_vi){0};
+        td_vf nans = td_set(0);
         for (int64_t o = 0; o < channels; o += TD_LANES) {
             int64_t left = channels - o;
             td_vf sum[4];
             transform_products(from + o, matrix, bias ? td_load_next(bias + o, left, 0) : td_set(0),
-                               sum, sum + 2, &finite);
+                               sum, sum + 2, &nans);
             conv_posts_early(posts, sum, 4);
             for (int p = 0; p < 4; p++)
                 if (there[p])
                     td_store_next(to[p] + o, left, sum[p]);
         }
-        for (int p = 0; p < 4 && !is_all(finite); p++)
+        for (int p = 0; p < 4 && td_hsum(nans) != 0; p++)
             if (there[p])
                 put_pixel(j, image, y + p / 2, x + p % 2);
     }
@@ -230,8 +221,8 @@ static __attribute__((noinline)) void multiply(const float *a, int64_t rows, int
 {
     for (int p = 0; p < 16; p++, a += step_a, panels += step_panels, sums += step_sums)
         for (int64_t j = 0; j < cols; j += TD_NR)
-            for (int64_t x = 0; x < k; x += DEPTH) {
-                struct td_block t = {.k = k - x < DEPTH ? k - x : DEPTH,
+            for (int64_t x = 0; x < k; x += TD_GEMM_DEPTH) {
+                struct td_block t = {.k = k - x < TD_GEMM_DEPTH ? k - x : TD_GEMM_DEPTH,
                                      .a = a + x,
                                      .b = panels + j * k + x * TD_NR,
                                      .c = sums + j,
@@ -255,8 +246,7 @@ static void work(const struct job *j, int64_t begin, int64_t end, char *room)
     const struct td_conv *c = j->c;
     const struct td_winograd *w = j->w;
     int64_t pixels = td_conv_pixels(c, c->in);
-    float *of_self = (float *)take(&room, w->of_self),
-          *products = (float *)take(&room, w->products);
+    float *inputs = (float *)take(&room, w->inputs), *products = (float *)take(&room, w->products);
     const float *kernel = (const float *)j->scratch;
     float *rooms[2], *none = NULL;
     struct lines l;
@@ -266,8 +256,8 @@ static void work(const struct job *j, int64_t begin, int64_t end, char *room)
         memset(none, 0, ((size_t)ins + TD_LANES) * sizeof(float));
     } else {
         for (int i = 0; i < 4; i++) {
-            l.even[i] = (float *)take(&room, w->line);
-            l.odd[i] = (float *)take(&room, w->line);
+            l.even[i] = memset(take(&room, w->line), 0, w->line);
+            l.odd[i] = memset(take(&room, w->line), 0, w->line);
         }
         l.padded = (float *)take(&room, 2 * w->line);
         memset(l.padded, 0, 2 * w->line);
@@ -277,17 +267,17 @@ static void work(const struct job *j, int64_t begin, int64_t end, char *room)
     for (int64_t i = begin; i < end && !td_stopped(); i++) {
         int64_t image = i / w->blocks, first = i % w->blocks * w->rows;
         int64_t n = w->down - first < w->rows ? w->down - first : w->rows, tiles = n * w->across;
-        const float *self = (const float *)c->input->data + image * ins * pixels;
+        const float *input = (const float *)c->input->data + image * ins * pixels;
         if (c->last) {
-            transform_last(c, w, self, first, n, none, of_self);
-            multiply(of_self, tiles, w->ld * ins, kernel, ins, outs, w->plane, products, ldc,
+            transform_last(c, w, input, first, n, none, inputs);
+            multiply(inputs, tiles, w->ld * ins, kernel, ins, outs, w->plane, products, ldc,
                      w->ld * ldc);
             transform_last_back(j, image, first, n, products, ldc);
             continue;
         }
         for (int64_t k = 0; k < ins; k++)
-            transform_channel(c, w, self + k * pixels, first, n, &l, of_self + k * TD_NR);
-        multiply(kernel, outs, w->plane, of_self, ins, tiles, ins * w->ld, products, w->ld,
+            transform_channel(c, w, input + k * pixels, first, n, &l, inputs + k * TD_NR);
+        multiply(kernel, outs, w->plane, inputs, ins, tiles, ins * w->ld, products, w->ld,
                  outs * w->ld);
         transform_back(j, image, first, n, products, rooms, l.padded);
     }
@@ -303,7 +293,7 @@ static void slots(void *arg, int64_t begin, int64_t end)
 }
 
 /* G g G' of the kernels whose taps lie at from: the weights of the 16 products. */
-TD_INLINE void transform_taps(const float *from, int64_t plane, float *to)
+TD_INLINE void transform_taps(const float *from, int64_t plane, float *to, int64_t matrix)
 {
     td_vf k[9], half[4][3];
     for (int i = 0; i < 9; i++)
@@ -315,12 +305,12 @@ TD_INLINE void transform_taps(const float *from, int64_t plane, float *to)
         half[2][x] = (ends - k[3 + x]) * 0.5F;
         half[3][x] = k[6 + x];
     }
-    for (int y = 0; y < 4; y++, to += 4 * plane) {
+    for (int y = 0; y < 4; y++, to += 4 * matrix) {
         td_vf ends = half[y][0] + half[y][2];
         td_store(to, half[y][0]);
-        td_store(to + plane, (ends + half[y][1]) * 0.5F);
-        td_store(to + 2 * plane, (ends - half[y][1]) * 0.5F);
-        td_store(to + 3 * plane, half[y][2]);
+        td_store(to + matrix, (ends + half[y][1]) * 0.5F);
+        td_store(to + 2 * matrix, (ends - half[y][1]) * 0.5F);
+        td_store(to + 3 * matrix, half[y][2]);
     }
 }
 
@@ -329,7 +319,7 @@ static void weights(void *arg, int64_t begin, int64_t end)
     const struct job *j = arg;
     int64_t plane = j->w->plane;
     for (int64_t i = begin * TD_LANES; i < end * TD_LANES; i += TD_LANES)
-        transform_taps(j->taps + i, plane, (float *)j->scratch + i);
+        transform_taps(j->taps + i, plane, (float *)j->scratch + i, plane);
 }
 
 TD_KERNEL(convolution_winograd)
@@ -343,4 +333,64 @@ TD_KERNEL(convolution_winograd)
     conv_posts_split(&c, true, &j.posts);
     td_parallel(w.slots, w.plane / TD_LANES, 256, weights, &j);
     td_parallel(w.slots, w.slots, 1, slots, &j);
+}
+
+/* ---- rounding ---- */
+
+struct magnitudes { /* of lanes: sums of absolute values */
+    td_vf products[4], terms;
+};
+
+TD_INLINE td_vf absolute(td_vf v)
+{
+    return (td_vf)((td_vi)v & 0x7fffffff);
+}
+
+/* Adds those of the kernels whose taps lie at from on, left of them: of their transformed weights,
+ * which enter each of a tile's four results, and of the taps. */
+TD_INLINE void add_magnitudes(const float *from, int64_t plane, int64_t left, struct magnitudes *m)
+{
+    float tap[9 * TD_LANES], weight[16 * TD_LANES];
+    for (int k = 0; k < 9; k++)
+        td_store(tap + k * TD_LANES, td_load_next(from + k * plane, left, 0));
+    transform_taps(tap, TD_LANES, weight, TD_LANES);
+    for (int k = 0; k < 9; k++) {
+        m->terms += absolute(td_load(tap + k * TD_LANES));
+        for (int r = 0; r < 4; r++)
+            m->products[r] +=
+                absolute(td_load(weight + (4 * (r / 2 + k / 3) + r % 2 + k % 3) * TD_LANES));
+    }
+}
+
+/* together: all lanes are of one output channel. */
+static float most_of(const struct magnitudes *m, bool together, float most)
+{
+    for (int r = 0; r < 4; r++)
+        for (int i = 0; i < (together ? 1 : TD_LANES); i++) {
+            float products = together ? td_hsum(m->products[r]) : m->products[r][i];
+            float terms = together ? td_hsum(m->terms) : m->terms[i];
+            if (4 * products > most * terms) /* four inputs make a product's other factor */
+                most = 4 * products / terms;
+        }
+    return most;
+}
+
+double TD_NAME(winograd_rounding)(const struct td_call *call)
+{
+    struct td_conv c;
+    struct td_winograd w;
+    float most = 1;
+    td_conv_of(call, &c);
+    const float *taps =
+        td_conv_cut_winograd(&c, TD_NR, call->threads, &w) ? NULL : td_winograd_kept(c.weight, &w);
+    if (!taps)
+        return 16;
+    for (int64_t o = 0; o < w.outs; o += w.width ? TD_LANES : 1) {
+        struct magnitudes m = {{{0}}, {0}};
+        for (int64_t i = 0; i < w.ins; i += w.width ? 1 : TD_LANES)
+            add_magnitudes(taps + td_winograd_place(&w, o, i), w.plane,
+                           w.width ? TD_LANES : w.ins - i, &m);
+        most = most_of(&m, !w.width, most);
+    }
+    return (double)most;
 }

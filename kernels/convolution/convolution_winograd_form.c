@@ -1,11 +1,9 @@
-/* What Winograd's kernels keep with a stored weight: its taps, each in a plane of its own, from
- * which a call makes their 16 matrices with vectors in a few percent of its time. The matrices
- * themselves would take 16/9 of the weight's memory, and the weight could not be had again from
- * them bit by bit. */
+/* The packed form of a weight for Winograd's algorithm: nine planes, one for each tap. Each call
+ * transforms them into the 16 matrices, which takes a few percent of its time. The matrices would
+ * take 16/9 of the memory, and the weight could not be restored from them bit by bit. */
 #include "kernels/convolution/convolution.h"
 #include "kernels/weight.h"
 
-#include <math.h>
 #include <string.h>
 
 /* Nothing but these, without padding: it is compared byte by byte. */
@@ -56,66 +54,25 @@ const float *td_winograd_taps(const struct td_tensor *weight, const struct td_wi
                               float *scratch)
 {
     const struct key key = key_of(w);
-    struct td_winograd how = *w;
     struct td_weight *stored = td_weight_to_pack(weight);
     const float *taps = stored ? td_weight_pack(stored, &key, sizeof key, "winograd taps", w->taps,
-                                                fill, &how, undo)
+                                                fill, (void *)w, undo)
                                : NULL;
     if (!taps) {
         memset(scratch, 0, w->taps); /* panels may be wider than there are results */
-        fill(scratch, weight, &how);
+        fill(scratch, weight, (void *)w);
     }
     return taps ? taps : scratch;
 }
 
-/* Adds the magnitudes of the 16 products' weights of one kernel that enter each of the four results
- * of a tile. */
-static void add_magnitudes(const float *tap, int64_t plane, double to[4])
-{
-    double row[4][3], place[4][4];
-    for (int x = 0; x < 3; x++) {
-        double first = (double)tap[x * plane], middle = (double)tap[(3 + x) * plane],
-               last = (double)tap[(6 + x) * plane];
-        row[0][x] = first;
-        row[1][x] = (first + middle + last) / 2;
-        row[2][x] = (first - middle + last) / 2;
-        row[3][x] = last;
-    }
-    for (int y = 0; y < 4; y++) {
-        place[y][0] = fabs(row[y][0]);
-        place[y][1] = fabs(row[y][0] + row[y][1] + row[y][2]) / 2;
-        place[y][2] = fabs(row[y][0] - row[y][1] + row[y][2]) / 2;
-        place[y][3] = fabs(row[y][2]);
-    }
-    for (int y = 0; y < 2; y++)
-        for (int x = 0; x < 2; x++)
-            for (int k = 0; k < 9; k++)
-                to[2 * y + x] += place[y + k / 3][x + k % 3];
-}
-
-static double rounding(const struct td_conv *c, const struct td_winograd *w)
+const float *td_winograd_kept(const struct td_tensor *weight, const struct td_winograd *w)
 {
     const struct key key = key_of(w);
-    const struct td_weight *stored = td_weight_to_pack(c->weight);
-    const float *taps = stored ? td_weight_packed(stored, &key, sizeof key) : NULL;
-    double most = 1;
-    if (!taps)
-        return 16;
-    for (int64_t o = 0; o < w->outs; o++) {
-        double sums[4] = {0}, terms = 0;
-        for (int64_t i = 0; i < w->ins; i++) {
-            const float *tap = taps + td_winograd_place(w, o, i);
-            add_magnitudes(tap, w->plane, sums);
-            for (int k = 0; k < 9; k++)
-                terms += fabs((double)tap[k * w->plane]);
-        }
-        for (int r = 0; r < 4; r++) /* four elements of self make a product's other factor */
-            most = fmax(most, 4 * sums[r] / terms); /* fmax ignores NaN, of zeros */
-    }
-    return most;
+    const struct td_weight *stored = td_weight_to_pack(weight);
+    return stored ? td_weight_packed(stored, &key, sizeof key) : NULL;
 }
 
-/* ---- what rows answer ---- */
+/* ---- what rows answer when they are asked ---- */
 
 static const char *prepare(const struct td_call *call, struct td_prepared *prepared, int64_t width)
 {
@@ -128,14 +85,6 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
     return no;
 }
 
-static double rounding_of(const struct td_call *call, int64_t width)
-{
-    struct td_conv c;
-    struct td_winograd w;
-    td_conv_of(call, &c);
-    return td_conv_cut_winograd(&c, width, call->threads, &w) ? 1 : rounding(&c, &w);
-}
-
 const char *td_winograd_prepare_avx512(const struct td_call *call, struct td_prepared *prepared)
 {
     return prepare(call, prepared, 32);
@@ -144,14 +93,4 @@ const char *td_winograd_prepare_avx512(const struct td_call *call, struct td_pre
 const char *td_winograd_prepare_avx2(const struct td_call *call, struct td_prepared *prepared)
 {
     return prepare(call, prepared, 16);
-}
-
-double td_winograd_rounding_avx512(const struct td_call *call)
-{
-    return rounding_of(call, 32);
-}
-
-double td_winograd_rounding_avx2(const struct td_call *call)
-{
-    return rounding_of(call, 16);
 }

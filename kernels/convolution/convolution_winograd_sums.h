@@ -1,6 +1,6 @@
-/* What Winograd's kernels made of results that did not stay finite, computed once more as the sums
- * that they stand for. With vectors: inputs may be NaN all over. Included by
- * convolution_winograd.c alone. */
+/* Computes again, as direct sums, results that Winograd's algorithm left infinite or NaN: it
+ * subtracts inputs from each other, and the difference of two infinities is NaN. Uses vectors,
+ * since a whole input may be NaN. Included by convolution_winograd.c alone. */
 #ifndef TD_KERNELS_CONVOLUTION_WINOGRAD_SUMS_H
 #define TD_KERNELS_CONVOLUTION_WINOGRAD_SUMS_H
 
@@ -24,24 +24,25 @@ TD_INLINE bool is_row_finite(const float *row, int64_t n)
     return all;
 }
 
-/* Row y of an output channel, channels first. padded: room for a row of self with zeros around. */
+/* Row y of an output channel, channels first. padded: room for a row of the input with zeros
+ * around. */
 static void put_row(const struct job *j, int64_t image, int64_t channel, int64_t y, float *padded,
                     float *to)
 {
     const struct td_conv *c = j->c;
     int64_t width = c->in[1], pixels = td_conv_pixels(c, c->in), plane = j->w->plane;
-    const float *self = (const float *)c->input->data + image * c->in_channels * pixels;
+    const float *input = (const float *)c->input->data + image * c->in_channels * pixels;
     const float bias = c->bias ? ((const float *)c->bias->data)[channel] : 0;
     for (int64_t x = 0; x < c->size[1]; x++)
         to[x] = bias;
-    for (int64_t i = 0; i < c->in_channels; i++, self += pixels) {
+    for (int64_t i = 0; i < c->in_channels; i++, input += pixels) {
         const float *tap = j->taps + td_winograd_place(j->w, channel, i);
         for (int64_t k = 0; k < 3; k++) {
             int64_t row = y - c->padding[0] + k;
             if (row >= 0 && row < c->in[0])
-                memcpy(padded + c->padding[1], self + row * width, (size_t)width * sizeof *self);
+                memcpy(padded + c->padding[1], input + row * width, (size_t)width * sizeof *input);
             else
-                memset(padded + c->padding[1], 0, (size_t)width * sizeof *self);
+                memset(padded + c->padding[1], 0, (size_t)width * sizeof *input);
             td_vf left = td_set(tap[3 * k * plane]), middle = td_set(tap[(3 * k + 1) * plane]),
                   right = td_set(tap[(3 * k + 2) * plane]);
             for (int64_t x = 0; x < c->size[1]; x += TD_LANES) {
@@ -60,7 +61,7 @@ static void put_pixel(const struct job *j, int64_t image, int64_t y, int64_t x)
 {
     const struct td_conv *c = j->c;
     int64_t outs = c->out_channels, ins = c->in_channels, width = j->w->width;
-    const float *self = (const float *)c->input->data + image * td_conv_pixels(c, c->in) * ins;
+    const float *input = (const float *)c->input->data + image * td_conv_pixels(c, c->in) * ins;
     const float *bias = c->bias ? c->bias->data : NULL;
     float *to = (float *)c->out->data + ((image * c->size[0] + y) * c->size[1] + x) * outs;
     for (int64_t o = 0; o < outs; o += TD_LANES) {
@@ -69,7 +70,7 @@ static void put_pixel(const struct job *j, int64_t image, int64_t y, int64_t x)
         for (int64_t k = 0; k < 9; k++, tap += j->w->plane) {
             int64_t row = y - c->padding[0] + k / 3, column = x - c->padding[1] + k % 3;
             bool inside = row >= 0 && row < c->in[0] && column >= 0 && column < c->in[1];
-            const float *at = inside ? self + (row * c->in[1] + column) * ins : NULL;
+            const float *at = inside ? input + (row * c->in[1] + column) * ins : NULL;
             for (int64_t i = 0; i < ins; i++)
                 sum = td_fma(td_set(at ? at[i] : 0), td_load(tap + i * width), sum);
         }

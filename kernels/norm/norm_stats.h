@@ -28,9 +28,9 @@ static struct norm_runs runs_of(const struct td_norm *n, int64_t k)
     return (struct norm_runs){k * n->inner, n->images, n->inner, n->channels * n->inner};
 }
 
-/* A sum of many parts. In FP64 what each addition rounds away is kept in lost (D. Knuth, "The Art
- * of Computer Programming", volume 2, section 4.2.2, theorem B): 2000 parts lost 18 ulp. Parts of
- * FP32 lanes are less exact than the sum as it is. */
+/* Compensated summation in FP64: lost adds up the rounding errors of the additions (D. Knuth, "The
+ * Art of Computer Programming", volume 2, section 4.2.2, theorem B). Without it 2000 parts were 18
+ * ulp off. Parts of FP32 lanes have larger errors than a plain sum of them in double. */
 struct norm_sum {
     double sum, lost;
 };

@@ -39,7 +39,11 @@ class Winograd(service.ServiceTest):
     def test_switched_off(self):
         with service.Service("--winograd", "off") as s:
             _, rows = self.explained(s, self.weight)
-            self.assertEqual({row["verdict"] for row in rows if "level" not in row["verdict"]}, {"it is switched off"})
+            self.assertEqual({row["verdict"] for row in rows if "level" not in row["verdict"]}, {"--winograd is off"})
+            overloads = s.call("GET", "/v1/kernels/conv2d").json["overloads"]
+            listed = [row["runnable"] for overload in overloads for row in overload["candidates"] if row["kernel"] == "winograd"]
+            self.assertTrue(listed)
+            self.assertNotIn(True, listed)
 
     def test_of_a_plan(self):
         """A step says what its rounding may be where its kernel is this one, and there alone; the model's answer is the sum's."""
