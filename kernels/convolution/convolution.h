@@ -133,10 +133,10 @@ const float *td_winograd_kept(const struct td_tensor *weight, const struct td_wi
 int64_t td_winograd_place(const struct td_winograd *w, int64_t o, int64_t i);
 
 /* td_impl.rounding: by what factor the bound on the rounding error exceeds the direct sum's, for
- * inputs of one magnitude. That is the sum of the absolute values of what is added up for a result,
- * divided by that of the formula's terms (N. J. Higham, "Accuracy and Stability of Numerical
- * Algorithms", section 3.1). About 3.5 for weights without a pattern; 16 where all kernels have the
- * same corner as their only tap, which is the most, and where no taps are kept. */
+ * inputs of one magnitude. It is the sum of the absolute values of the algorithm's terms, divided
+ * by the sum of the absolute values of the formula's terms (N. J. Higham, "Accuracy and Stability
+ * of Numerical Algorithms", section 3.1). About 3.5 for weights without a pattern; 16 where all
+ * kernels have the same corner as their only tap, which is the most, and where no taps are kept. */
 double td_winograd_rounding_avx512(const struct td_call *call);
 double td_winograd_rounding_avx2(const struct td_call *call);
 

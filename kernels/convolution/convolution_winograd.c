@@ -67,8 +67,8 @@ static void transform_channel(const struct td_conv *c, const struct td_winograd 
     }
 }
 
-/* From the 16 products at from, matrix floats apart, to the four results of each tile. *odd, which
- * is 0 at first, becomes NaN in lanes in which one is not finite. */
+/* From the 16 products at from, matrix floats apart, to the four results of each tile. *nans, which
+ * is 0 at first, becomes NaN in lanes with a result that is not finite. */
 TD_INLINE void transform_products(const float *from, int64_t matrix, td_vf bias, td_vf up[2],
                                   td_vf down[2], td_vf *nans)
 {
@@ -292,7 +292,7 @@ static void slots(void *arg, int64_t begin, int64_t end)
              j->scratch + j->w->weights + (size_t)i * j->w->slot);
 }
 
-/* G g G' of the kernels whose taps lie at from: the weights of the 16 products. */
+/* Computes the weights of the 16 products from a kernel's taps, for one kernel in each lane. */
 TD_INLINE void transform_taps(const float *from, int64_t plane, float *to, int64_t matrix)
 {
     td_vf k[9], half[4][3];
@@ -346,8 +346,8 @@ TD_INLINE td_vf absolute(td_vf v)
     return (td_vf)((td_vi)v & 0x7fffffff);
 }
 
-/* Adds those of the kernels whose taps lie at from on, left of them: of their transformed weights,
- * which enter each of a tile's four results, and of the taps. */
+/* Adds the absolute values of the transformed weights that enter each of a tile's four results, and
+ * of the taps, for up to TD_LANES kernels, of which left remain. */
 TD_INLINE void add_magnitudes(const float *from, int64_t plane, int64_t left, struct magnitudes *m)
 {
     float tap[9 * TD_LANES], weight[16 * TD_LANES];

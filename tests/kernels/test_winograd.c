@@ -1,6 +1,6 @@
 /* Convolutions of 3x3 by fewer multiplications (kernels/convolution/convolution_winograd.c), at
- * each level, beside the reference: either order of channels, odd sizes, paddings, images that
- * share a block with nobody, stored weights and others, post-ops, what is not finite; and what they
+ * each level, beside the reference: either order of channels, odd sizes, paddings, several
+ * images, stored and plain weights, post-ops, infinities and NaN; and what they
  * say of their rounding. */
 #include "kernels/elementwise.h"
 #include "kernels/weight.h"
@@ -147,7 +147,7 @@ static double rounding(const float tap[9], bool last, bool stored)
     struct td_weight *weight = store(&s, stored);
     const struct td_impl *row = winograd(&s.run.call);
     if (row) {
-        ck_assert_double_eq(row->rounding(&s.run.call), 16); /* nobody has looked at them */
+        ck_assert_double_eq(row->rounding(&s.run.call), 16); /* no form is packed yet */
         sample_run(row, &s.run.call);
         rounding = row->rounding(&s.run.call);
     }
