@@ -59,6 +59,7 @@ struct td_block {
     float *c;       /* sums, in FP32 or INT32 */
     int64_t lda, ldb, ldc;
     bool add; /* sums begin with what c holds; else with the bias */
+    bool far; /* c is in no near cache: its lines are fetched while the sums are made */
     /* Numbers of rows, bias_i apart; where bias_i is 0, of columns. NULL: sums begin with 0. */
     const float *bias;
     int64_t bias_i;
@@ -108,6 +109,9 @@ TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv
                             const enum td_step step)
 {
     td_vf acc[TD_MR][8], b[8];
+    for (int i = 0; i < mr && t->far; i++)
+        for (int v = 0; v < nv; v += 64 / TD_VBYTES)
+            __builtin_prefetch(t->c + i * t->ldc + v * TD_LANES, 1);
     td_block_begin(t, acc, mr, nv);
     for (int64_t p = 0; p < t->k; p++) {
 #pragma GCC unroll 8

@@ -21,11 +21,40 @@ static __attribute__((noinline)) void td_column_bf16(struct td_block t, int64_t 
 
 /* ---- packing b ---- */
 
+#define AHEAD 4 /* rows of b that are fetched ahead */
+#define LONG 64 /* elements of a row of b that are worth reading at once */
+
+/* k x cols of b, whose rows are runs, as td_gemm_pack has them, for whole panels: row after row,
+ * since one run is read faster than many that are step_k apart. */
+TD_INLINE void td_gemm_pack_rows(const struct td_gemm *g, const void *b, int64_t p0, int64_t k,
+                                 int64_t j0, int64_t cols, float *to, const bool half)
+{
+    const int64_t size = half ? 2 : 4;
+    int64_t fetched = td_gemm_is_far(g->k * g->n * size) ? k - AHEAD : 0;
+    for (int64_t p = 0; p < k; p++, to += TD_NR) {
+        int64_t at = (p0 + p) * g->step_k + j0;
+        const char *ahead = (const char *)b + (at + AHEAD * g->step_k) * size;
+        for (int64_t i = 0; p < fetched && i < cols * size; i += 64)
+            __builtin_prefetch(ahead + i);
+        float *panel = to;
+        for (int64_t j = 0; j < cols; j += TD_NR, panel += k * TD_NR)
+#pragma GCC unroll 2
+            for (int v = 0; v < TD_NR; v += TD_LANES)
+                td_store(panel + v, td_gemm_load(b, at + j + v, half));
+    }
+}
+
 /* k x cols of b, from row p and column j on, as panels of TD_NR columns, zeros beyond n. */
 TD_INLINE void td_gemm_pack(const struct td_gemm *g, const void *b, int64_t p0, int64_t k,
                             int64_t j0, int64_t cols, float *to, const bool half)
 {
-    for (int64_t j = j0; j < j0 + cols; j += TD_NR, to += k * TD_NR) {
+    int64_t j = j0, whole = (g->n - j0 < cols ? g->n - j0 : cols) / TD_NR * TD_NR;
+    if (g->step_n == 1 && whole >= LONG) {
+        td_gemm_pack_rows(g, b, p0, k, j0, whole, to, half);
+        j += whole;
+        to += k * whole;
+    }
+    for (; j < j0 + cols; j += TD_NR, to += k * TD_NR) {
         int64_t left = g->n - j < TD_NR ? g->n - j : TD_NR;
         if (g->step_n == 1) {
             for (int64_t p = 0; p < k; p++)
@@ -94,7 +123,8 @@ TD_INLINE void td_rect_packed(const struct td_rect *r, const bool half)
     const struct td_gemm *g = r->g;
     for (int64_t p = 0; p < g->k; p += r->plan->depth) {
         int64_t k = g->k - p < r->plan->depth ? g->k - p : r->plan->depth;
-        struct td_block t = {.k = k, .ldb = TD_NR, .ldc = r->ldc, .add = p > 0};
+        struct td_block t = {
+            .k = k, .ldb = TD_NR, .ldc = r->ldc, .add = p > 0, .far = td_rect_is_far(r)};
         float *slot_b = (float *)(r->slot + r->plan->at_b);
         if (!r->panels)
             td_gemm_pack(g, r->b, p, k, r->j, r->cols, slot_b, half);
@@ -116,7 +146,7 @@ TD_INLINE void td_rect_packed(const struct td_rect *r, const bool half)
 TD_INLINE void td_rect_direct(const struct td_rect *r, const bool half)
 {
     const struct td_gemm *g = r->g;
-    struct td_block t = {.k = g->k, .ldb = g->step_k, .ldc = r->ldc};
+    struct td_block t = {.k = g->k, .ldb = g->step_k, .ldc = r->ldc, .far = td_rect_is_far(r)};
     t.a = td_rect_rows(r, 0, r->rows, 0, g->k, &t.lda, half);
     for (int64_t j = 0, step = TD_NR; j < r->cols; j += step) {
         int64_t left = r->cols - j;
