@@ -205,19 +205,13 @@ static double near_peak(const struct trial *t)
     return call->op->flops(call) / (NEAR_PEAK * td_peaks_glance() * call->threads) * 1e9;
 }
 
-/* Releases the rivals from number n on: they are not timed. */
-static void leave_out(struct trial *t, int n)
-{
-    while (t->n > n)
-        td_prepared_release(&t->rival[--t->n].prepared);
-}
-
-/* The same, but keeps rows that multiply less, which the peak does not bound. */
-static void leave_out_bound(struct trial *t, int n)
+/* Releases the rivals from number n on, which are not timed; unless all, it keeps those that
+ * multiply less, which the peak does not bound. */
+static void leave_out(struct trial *t, int n, bool all)
 {
     int kept = n;
     for (int i = n; i < t->n; i++) {
-        if (t->rival[i].row->rounding)
+        if (!all && t->rival[i].row->rounding)
             t->rival[kept++] = t->rival[i];
         else
             td_prepared_release(&t->rival[i].prepared);
@@ -234,7 +228,7 @@ static bool ask_later(struct trial *t, int i)
     else if (td_copy_give_memory(&t->copy, t->of, t->scratch))
         return true;
     else
-        leave_out(t, 0);
+        leave_out(t, 0, true);
     return false;
 }
 
@@ -268,10 +262,8 @@ static void try_rivals(struct trial *t)
         }
         try_rival(t, r, best_of(t, i));
         bool is_short = !t->asked && !r->row->library && r->ns <= SHORT_NS;
-        if (is_short && !is_over(t))
-            leave_out(t, i + 1);
-        else if (r->ns <= peak && !is_over(t))
-            leave_out_bound(t, i + 1);
+        if ((is_short || r->ns <= peak) && !is_over(t))
+            leave_out(t, i + 1, is_short);
     }
 }
 
