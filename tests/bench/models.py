@@ -8,7 +8,6 @@ SMOKE_JSON says by rules what goes in, and samples of what comes out. COMMAND, w
 threads and one name, runs before and after each model, so that both see the same hour of a shared machine.
 """
 import argparse
-import http.client
 import json
 import os
 import shlex
@@ -67,49 +66,38 @@ def resident(process):
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def body_of(model):
-    """The request, with its tensors behind the JSON."""
-    inputs, tail = [], b""
-    for one in model["inputs"]:
-        kind = service.DATATYPES[one["datatype"]]
-        data = np.asarray(numbers(one["rule"], one["shape"])).astype(kind).tobytes()
-        inputs.append({"name": one["name"], "shape": one["shape"], "datatype": one["datatype"],
-                       "parameters": {"binary_data_size": len(data)}})
-        tail += data
-    head = json.dumps({"inputs": inputs}).encode()
-    return head + tail, {"Content-Type": "application/octet-stream", "Inference-Header-Content-Length": str(len(head))}
+def body_of(model, **parameters):
+    """The request, tensors as bytes behind the JSON both ways, as a client of whole models sends them."""
+    return service.pack({one["name"]: np.asarray(numbers(one["rule"], one["shape"])).astype(service.DATATYPES[one["datatype"]]).reshape(one["shape"])
+                         for one in model["inputs"]}, parameters, binary=True)
 
 
-def excess(model, reply):
+def excess(model, got):
     """The largest difference of a sample, in what it may be."""
-    most = 0.0
-    got = {one["name"]: one["data"] for one in reply["outputs"]}
-    for one in model["outputs"]:
-        for at, wanted in one["samples"].items():
-            most = max(most, abs(got[one["name"]][int(at)] - wanted) / (1e-4 + 1e-3 * abs(wanted)))
-    return most
+    return max((abs(float(got[one["name"]].flat[int(at)]) - wanted) / (1e-4 + 1e-3 * abs(wanted))
+                for one in model["outputs"] for at, wanted in one["samples"].items()), default=0.0)
 
 
 def measure(args, model):
     name, file, threads = name_of(model), bytes_of(args, model), args.threads
     with service.Service("--pool", f"default={','.join(service.CPUS[:threads])}", "--log", "off") as s:
-        connection = http.client.HTTPConnection("127.0.0.1", s.port, timeout=120)
+        connection = s.connect(timeout=120)
 
         def call(method, path, body, headers):
+            """The reply, and the ms until its last byte was there. To decode it is the client's time."""
             begin = time.perf_counter()
-            connection.request(method, path, body, headers)
-            reply = connection.getresponse()
-            text = reply.read()
-            assert reply.status < 300, (name, reply.status, text[:300])
-            return json.loads(text), (time.perf_counter() - begin) * 1e3
+            reply = s.call(method, path, body, headers, connection)
+            ms = (time.perf_counter() - begin) * 1e3
+            assert reply.status < 300, (name, reply.status, reply.body[:300])
+            return reply, ms
 
         before = resident(s.process)
         _, load = call("PUT", f"/v1/models/{name}", file, {"Content-Type": "application/octet-stream"})
         request = ("POST", f"/v2/models/{name}/infer", *body_of(model))
         reply, first = call(*request)
-        off, times, end = excess(model, reply), [], time.perf_counter() + 2
+        off, times, end = excess(model, reply.outputs), [], time.perf_counter() + 2
         while time.perf_counter() < end or len(times) < 9:
-            times.append(call(*request)[0]["parameters"]["compute_us"] / 1e3)
+            times.append(call(*request)[0].parameters["compute_us"] / 1e3)
         times = times[3:] # walked, recorded
         return {"model": name, "impl": "tensord", "threads": threads, "load_ms": round(load, 1),
                 "first_ms": round(first, 2), "ms_median": round(statistics.median(times), 3),

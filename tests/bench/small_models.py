@@ -7,29 +7,18 @@ server's CPU time a call, and how much of that is not its kernels (kernel_us of 
 MODELS_DIR and SMOKE_JSON as models.py has them. One thread a pool, so that CPU time is work; a busy machine disturbs
 rates and p50, CPU time hardly.
 """
-import json
-
 import figures  # finds the tests' service
 import models
 import service
 from figures import spread
 
-LENGTH = "Inference-Header-Content-Length"
 
-
-def asked(body, headers, **parameters):
-    """The request with parameters."""
-    length = int(headers[LENGTH])
-    text = json.dumps({**json.loads(body[:length]), "parameters": parameters}).encode()
-    return text + body[length:], {**headers, LENGTH: str(len(text))}
-
-
-def explained(server, name, body, headers, count=200):
+def explained(server, model, count=200):
     """us in kernels, and of the run, the least of many: what they take when nobody disturbs them; how many ran inline."""
     connection, found = server.connect(), []
-    body, headers = asked(body, headers, explain=True)
+    body, headers = models.body_of(model, explain=True)
     for _ in range(count):
-        reply = server.call("POST", f"/v2/models/{name}/infer", body, headers, connection)
+        reply = server.call("POST", f"/v2/models/{models.name_of(model)}/infer", body, headers, connection)
         assert reply.status == 200, reply.body[:300]
         found.append((reply.parameters["explain"]["kernel_us"], reply.parameters["compute_us"], reply.parameters["explain"]["inline"]))
     connection.close()
@@ -46,8 +35,8 @@ def main():
         for model in models.chosen(args):
             name = models.name_of(model)
             assert server.call("PUT", "/v1/models/" + name, models.bytes_of(args, model)).status == 201
-            body, headers = asked(*models.body_of(model), binary_data_output=True)
-            kernel, compute, inline = explained(server, name, body, headers)
+            body, headers = models.body_of(model)
+            kernel, compute, inline = explained(server, model)
             print(f"{name}: {len(body)} bytes; kernels {kernel:.1f} us, the run {compute:.1f} us (least), inline {inline:.0%}")
             for connections in (1, 16):
                 rates, p50s, costs = [], [], []
