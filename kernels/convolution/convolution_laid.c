@@ -19,6 +19,7 @@ struct job {
     const struct td_conv *c;
     struct td_laid cut;
     char *scratch;
+    bool far;              /* of the result, as td_block has it */
     int64_t items;         /* strips of all groups of all images, or bands */
     int64_t bands;         /* of TD_WINDOWS_ROWS rows of one channel */
     td_windows_rows *rows; /* computes those; NULL: strips are laid out */
@@ -98,7 +99,12 @@ TD_INLINE void block(const struct strip *s, int64_t y, int64_t x, int64_t out, c
     const struct td_laid *cut = &s->job->cut;
     const float *rows = s->rows + (y - s->first) * c->stride[cut->h] * cut->row + x;
     const float *weight = s->weight + out * cut->positions;
+    int64_t width = c->size[cut->w], plane = c->size[cut->h] * width;
+    int64_t at = (s->group * c->out_channels + out) * plane + y * width + x;
     V sum[MR][4], v[4];
+    for (int i = 0; i < mr && s->job->far; i++)
+        for (int k = 0; k < nv; k += 64 / TD_VBYTES)
+            __builtin_prefetch((float *)c->out->data + at + i * plane + k * L_LANES, 1);
 #pragma GCC unroll 16
     for (int i = 0; i < mr; i++)
 #pragma GCC unroll 4
@@ -116,8 +122,6 @@ TD_INLINE void block(const struct strip *s, int64_t y, int64_t x, int64_t out, c
                 sum[i][k] = L_fma(v[k], w, sum[i][k]);
         }
     }
-    int64_t width = c->size[cut->w], plane = c->size[cut->h] * width;
-    int64_t at = (s->group * c->out_channels + out) * plane + y * width + x;
 #pragma GCC unroll 16
     for (int i = 0; i < mr; i++)
 #pragma GCC unroll 4
@@ -275,6 +279,7 @@ static void bands(void *arg, int64_t begin, int64_t end)
 void TD_NAME(conv_laid)(const struct td_conv *c, const struct td_laid *cut, void *scratch)
 {
     struct job job = {.c = c, .cut = *cut, .scratch = scratch, .rows = rows_of(c)};
+    job.far = c->out->dtype == TD_f32 && td_gemm_is_far((int64_t)td_nbytes(c->out));
     job.bands = (c->size[0] + TD_WINDOWS_ROWS - 1) / TD_WINDOWS_ROWS;
     job.items = c->images * c->groups * (job.rows ? c->out_channels * job.bands : cut->strips);
     if (job.rows)

@@ -21,12 +21,6 @@ struct td_rect {
     bool biased; /* sums begin with the bias */
 };
 
-/* Whether a matrix of so many bytes is larger than what a second-level cache keeps of it. */
-static inline bool td_gemm_is_far(int64_t bytes)
-{
-    return bytes > (1 << 19);
-}
-
 /* Whether that is where the rectangle is summed. */
 static inline bool td_rect_is_far(const struct td_rect *r)
 {
