@@ -268,11 +268,16 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
     struct td_conv c;
     struct td_gemm g;
     struct td_laid cut;
+    struct td_col2im col2im;
     struct td_tensor picked;
     struct td_piece piece;
     td_conv_of(call, &c);
     if (td_conv_cut_laid(&c, call->threads, &cut)) {
         prepared->scratch = cut.slot * (size_t)cut.slots;
+        return NULL;
+    }
+    if (td_conv_cut_col2im(&c, call->threads, &col2im)) {
+        prepared->scratch = col2im.weight + col2im.slot * (size_t)col2im.slots;
         return NULL;
     }
     const char *no = td_conv_ungathered(&c);
@@ -315,6 +320,18 @@ static const char *prepare_wide(const struct td_call *call, struct td_prepared *
     return prepare(call, prepared);
 }
 
+/* A transposed one of which nothing is added up, where no library has been seen to be faster. */
+static const char *prepare_col2im(const struct td_call *call, struct td_prepared *prepared)
+{
+    struct td_conv c;
+    struct td_col2im cut;
+    td_conv_of(call, &c);
+    if (!td_conv_cut_col2im(&c, call->threads, &cut) || !td_col2im_is_apart(&c))
+        return "it is no transposed one of FP32 whose kernel is within its stride";
+    prepared->scratch = cut.weight + cut.slot * (size_t)cut.slots;
+    return NULL;
+}
+
 static const char *prepare_depth(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_conv c;
@@ -334,7 +351,8 @@ td_kernel td_convolution_winograd_avx512, td_convolution_winograd_avx2;
                    .dtypes = TD_f32,                                                               \
                    .prepare = td_winograd_prepare_##level,                                         \
                    .rounding = td_winograd_rounding_##level}, )
-td_kernel td_convolution_ref, td_convolution_depth_avx512;
+td_kernel td_convolution_ref, td_convolution_depth_avx512, td_convolution_col2im_avx512,
+    td_convolution_col2im_avx2;
 TD_KERNELS_3(convolution_any);
 TD_ONEDNN_ROW(convolution);
 
@@ -344,6 +362,9 @@ TD_ONEDNN_ROW(convolution);
     TD_SIMD(avx2, convolution_any, TD_FLOATS | TD_INTS, .prepare = prepare)                        \
     TD_SIMD(default, convolution_any, TD_FLOATS | TD_INTS, .prepare = prepare)                     \
     TD_REF(convolution),
+#define COL2IM_ROWS                                                                                \
+    TD_SIMD(avx512, convolution_col2im, TD_f32, .prepare = prepare_col2im)                         \
+    TD_SIMD(avx2, convolution_col2im, TD_f32, .prepare = prepare_col2im)
 #define ANY_ROWS                                                                                   \
     TD_ONEDNN(convolution, TD_f32 | TD_bf16 | TD_f16) OWN_ROWS
 #define PLANE_ROWS                                                                                 \
@@ -351,13 +372,15 @@ TD_ONEDNN_ROW(convolution);
     TD_WINOGRAD(avx512) TD_WINOGRAD(avx2) OWN_ROWS
 static const struct td_impl rows[] = {ANY_ROWS {0}};
 static const struct td_impl rows_plane[] = {PLANE_ROWS {0}}; /* in two dimensions */
-static const struct td_impl rows_last[] = {                  /* with channels last */
+static const struct td_impl rows_transposed[] = {COL2IM_ROWS ANY_ROWS {0}};
+static const struct td_impl rows_either[] = {COL2IM_ROWS PLANE_ROWS {0}};
+static const struct td_impl rows_last[] = { /* with channels last */
     TD_SIMD(avx512, convolution_depth, TD_f32, .prepare = prepare_depth) PLANE_ROWS {0}};
 /* clang-format on */
 #define ROWS_LAST(dims) rows_last
 #define ROWS_PLAIN(dims) ((dims) == 2 ? rows_plane : rows)
-#define ROWS_TRANSPOSED(dims) rows
-#define ROWS_EITHER rows_plane
+#define ROWS_TRANSPOSED(dims) ((dims) < 3 ? rows_transposed : rows)
+#define ROWS_EITHER rows_either
 
 #define LAST(dims)                                                                                 \
     (struct td_conv_args)                                                                          \

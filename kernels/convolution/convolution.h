@@ -43,6 +43,9 @@ void td_conv_squeeze(struct td_conv *c);
 int64_t td_conv_positions(const struct td_conv *c);
 int64_t td_conv_pixels(const struct td_conv *c, const int64_t *size);
 
+/* Whether all numbers of the weight are finite. */
+bool td_conv_is_finite(const struct td_conv *c);
+
 /* Where an element of a channel, counted over all groups, lies in input or out. */
 static inline int64_t td_conv_at(const struct td_conv *c, int64_t image, int64_t channel,
                                  int64_t channels, int64_t pixel, int64_t pixels)
@@ -143,6 +146,41 @@ double td_winograd_rounding_avx2(const struct td_call *call);
 /* td_impl.prepare of the levels' rows. */
 const char *td_winograd_prepare_avx512(const struct td_call *call, struct td_prepared *prepared);
 const char *td_winograd_prepare_avx2(const struct td_call *call, struct td_prepared *prepared);
+
+struct td_col2im_run {
+    int64_t from, to, n;
+};
+
+/* A transposed convolution of FP32 with channels first in one or two dimensions, as a product and
+ * sums of its rows (convolution_col2im.c), cut into blocks of channels and strips of the result.
+ * Strips are rows, or, where there is one row alone, columns. */
+struct td_col2im {
+    int h, w, strips_of;   /* the dimensions, and which of them is cut */
+    int64_t positions;     /* of the kernel */
+    int64_t channels;      /* of the result in a block, at most */
+    int64_t blocks;        /* in a group */
+    int64_t strip, strips; /* rows, or columns; how many strips an image has */
+    int64_t columns;       /* of a product: pixels of the input that a strip takes, filled up */
+    int64_t line;          /* floats: columns of a row that are a stride apart, side by side */
+    int slots;             /* that work at a time */
+    size_t weight;         /* bytes of scratch for the weights, before the slots; in a slot a panel
+                              of the input lies first, then, from so many bytes on, */
+    size_t panel;          /* a product, */
+    size_t lines, runs;    /* the lines of a row, and where they are summed; */
+    size_t slot;           /* and all of it takes so many */
+};
+/* False: it is none. */
+bool td_conv_cut_col2im(const struct td_conv *c, int threads, struct td_col2im *cut);
+/* Whether each result is of one position of the kernel at most: nothing is added up. */
+bool td_col2im_is_apart(const struct td_conv *c);
+/* Which elements of the input [begin, end) n results from at on take, in dimension d. */
+void td_col2im_range(const struct td_conv *c, int d, int64_t at, int64_t n, int64_t *begin,
+                     int64_t *end);
+/* The weight as [groups][channels of the result][positions][channels of the input], kept with a
+ * stored one; else, and for want of memory, made in the scratch. */
+const float *td_col2im_weight(const struct td_conv *c, int threads, float *scratch);
+typedef void td_conv_col2im(const struct td_conv *c, const struct td_col2im *cut, void *scratch);
+td_conv_col2im td_conv_col2im_default, td_conv_col2im_avx2, td_conv_col2im_avx512;
 
 /* Depthwise convolutions of FP32 with channels last in two dimensions (convolution_depth.c);
  * scratch of td_conv_depth_scratch(c) bytes. */

@@ -1,22 +1,30 @@
-/* Convolutions of any type, by one of five ways: a kernel of one position is a matrix product of
+/* Convolutions of any type, by one of six ways: a kernel of one position is a matrix product of
  * the weight and the input, of which with a stride only the elements read are copied first; rows
  * that fill vectors are laid out (convolution_laid.c); depthwise ones with channels last are summed
  * where they lie (convolution_depth.c), those of few channels as runs of memory
- * (convolution_direct.c, convolution_dots.c); any other is a product with columns that are gathered
- * (im2col) as they are multiplied. */
+ * (convolution_direct.c, convolution_dots.c); transposed ones are products of which rows are added
+ * up (convolution_col2im.c); any other is a product with columns that are gathered (im2col) as they
+ * are multiplied. */
 #include "kernels/convolution/convolution.h"
+
+td_kernel td_convolution_ref;
 
 TD_KERNEL(convolution_any)
 {
     struct td_conv c;
     struct td_gemm g;
     struct td_laid cut;
+    struct td_col2im col2im;
     struct td_tensor picked;
     struct td_piece piece;
     char *room = call->scratch;
     td_conv_of(call, &c);
     if (td_conv_cut_laid(&c, call->threads, &cut)) {
         TD_NAME(conv_laid)(&c, &cut, call->scratch);
+        return;
+    }
+    if (td_conv_cut_col2im(&c, call->threads, &col2im)) {
+        TD_NAME(conv_col2im)(&c, &col2im, call->scratch);
         return;
     }
     if (td_conv_is_depth(&c)) {
@@ -40,6 +48,11 @@ TD_KERNEL(convolution_any)
     td_conv_gemm(&c, c.weight, call->threads, &g);
     if (td_conv_is_matmul(&c, &g)) {
         TD_NAME(gemm)(&g, room);
+        return;
+    }
+    if (c.transposed &&
+        !td_conv_is_finite(&c)) { /* which zeros between elements would make NaN of */
+        td_convolution_ref(call);
         return;
     }
     struct td_tensor weight = *c.weight, input = *c.input, out = *c.out;

@@ -2,7 +2,9 @@
  * element. The columns are never there as a whole; td_gemm_any asks for those that it is about to
  * multiply. */
 #include "kernels/convolution/convolution.h"
+#include "kernels/elementwise.h"
 
+#include <math.h>
 #include <string.h>
 
 void td_conv_squeeze(struct td_conv *c)
@@ -120,6 +122,14 @@ static void gather(const struct td_gemm *g, int64_t batch, int64_t p, int64_t k,
     for (int64_t i = 0; i < k; i++)
         row(c, image + (p + i) / positions * channel, (p + i) % positions, j, cols,
             (char *)rows + i * cols * size, size);
+}
+
+bool td_conv_is_finite(const struct td_conv *c)
+{
+    bool finite = true;
+    for (int64_t i = 0; i < td_numel(c->weight) && finite; i++)
+        finite = isfinite(td_get_real(c->weight, i));
+    return finite;
 }
 
 /* One position of the kernel, over each element once. */

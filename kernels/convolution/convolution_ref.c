@@ -1,10 +1,8 @@
 /* The convolutions, reference: the sum as it is written, in double, or wrapping. Where nothing of
  * the input lies under the kernel there are zeros. They are passed over, but for weights that are
- * not finite, of which they make NaN. */
+ * not finite, of which they make NaN; a transposed convolution has no zeros, as in PyTorch. */
 #include "kernels/convolution/convolution.h"
 #include "kernels/elementwise.h"
-
-#include <math.h>
 
 td_kernel td_convolution_ref;
 
@@ -102,9 +100,7 @@ void td_convolution_ref(const struct td_call *call)
     struct td_conv c;
     td_conv_of(call, &c);
     int64_t pixels = td_conv_pixels(&c, c.size), outs = c.groups * c.out_channels;
-    bool zeros = false;
-    for (int64_t i = 0; i < td_numel(c.weight) && td_numel(c.out) && !zeros; i++)
-        zeros = !isfinite(td_get_real(c.weight, i));
+    bool zeros = !c.transposed && td_numel(c.out) && !td_conv_is_finite(&c);
     for (int64_t i = 0; i < td_numel(c.out) && (i % 64 || !td_stopped()); i++) {
         int64_t p = i % pixels, n = i / pixels / outs, o = i / pixels % outs;
         int64_t place[TD_CONV_DIMS] = {p / c.size[2] / c.size[1], p / c.size[2] % c.size[1],
