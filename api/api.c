@@ -300,7 +300,8 @@ int td_service_init(struct td_service *service)
     td_library_count();
     td_expr_watch_memory();
     service->tensors = td_tensors_create(service->limits.store_bytes);
-    service->models = service->tensors ? td_models_create(service->tensors) : NULL;
+    service->models =
+        service->tensors ? td_models_create(service->tensors, service->topology) : NULL;
     service->sessions = service->models
                             ? td_sessions_create(service->models, service->limits.session_bytes,
                                                  service->limits.session_ttl_s)

@@ -30,13 +30,26 @@ bool td_settings_say(const cJSON *settings);
 
 /* ---- served.c ---- */
 
+struct td_digests;
+
 /* Reads a file; of what a session keeps nothing is said yet. -EINVAL, -ENOMEM, what room says. */
-int td_served_load(struct td_tensors *tensors, struct td_weight_room *room,
-                   struct td_served **result, const void *file, size_t size, const char *beside,
-                   struct td_problem *problem);
+int td_served_load(struct td_tensors *tensors, struct td_digests *digests,
+                   struct td_weight_room *room, struct td_served **result, const void *file,
+                   size_t size, const char *beside, struct td_problem *problem);
 /* Another of the same model, of which nothing is said either; NULL: there is no room. */
 struct td_served *td_served_copy(struct td_tensors *tensors, const struct td_served *from,
                                  struct td_problem *problem);
+
+/* ---- digests.c ---- */
+
+/* topology: borrowed, must outlive it. NULL: out of memory. */
+struct td_digests *td_digests_create(const struct td_topology *topology);
+/* Once no file is left; NULL is fine. */
+void td_digests_destroy(struct td_digests *digests);
+/* With one reference. The bytes are read now, whenever they are hashed. NULL: out of memory. */
+struct td_served_file *td_served_file_create(struct td_digests *digests, const void *bytes,
+                                             size_t size);
+void td_served_file_unref(struct td_served_file *file);
 
 /* ---- kept_state.c ---- */
 

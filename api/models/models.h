@@ -43,7 +43,14 @@ const char *td_derived_name(enum td_derived derived);
 
 struct td_served_file {        /* shared by all td_served of one file; references are counted */
     atomic_int refs, sessions; /* sessions that use the file; api/sessions counts them */
-    char digest[65];           /* SHA-256 in hexadecimal */
+    struct td_digests *of;     /* whose the rest is */
+    atomic_bool known;
+    char digest[65]; /* SHA-256 in hexadecimal, once it is known: td_served_digest */
+    bool queued;
+    int readers; /* of the copy of the file's bytes, which is there until the digest is known */
+    void *copy;
+    size_t size;
+    struct td_served_file *next;
 };
 
 struct td_served { /* a model under a name; references are counted */
@@ -71,9 +78,9 @@ struct td_served { /* a model under a name; references are counted */
     _Atomic uint64_t cost_[TD_COSTS];
 };
 
-/* tensors: borrowed, must outlive it; models and stored tensors share one budget. NULL: out of
- * memory. */
-struct td_models *td_models_create(struct td_tensors *tensors);
+/* tensors, topology: borrowed, must outlive it; models and stored tensors share one budget. NULL:
+ * out of memory. */
+struct td_models *td_models_create(struct td_tensors *tensors, const struct td_topology *topology);
 void td_models_destroy(struct td_models *models); /* NULL is fine */
 /* Called with no lock held: a name is no more (now: NULL), or leads to this model now, and what
  * goes on with another file is to end. */
@@ -145,6 +152,16 @@ void td_write_port(struct td_writer *w, const struct td_model_port *port, bool c
 
 /* The reply for a name that no model has. */
 int td_api_no_model(struct td_request *req);
+
+/* ---- digests.c: which file it is of ---- */
+
+/* SHA-256 of the file, in hexadecimal; borrowed. Computed now where it is not known yet, which
+ * takes some seconds for a gigabyte. */
+const char *td_served_digest(const struct td_served *served);
+/* Bytes that this would have to read; 0: it is known. */
+size_t td_served_unhashed(const struct td_served *served);
+/* Whether both are of files with the same bytes; as td_served_digest. */
+bool td_served_is_alike(const struct td_served *a, const struct td_served *b);
 
 /* ---- cost.c: what a run of it takes ---- */
 

@@ -9,8 +9,8 @@ static void free_served(struct td_served *served)
 {
     td_model_unref(&served->model);
     td_served_unsettle(served);
-    if (served->file && atomic_fetch_sub(&served->file->refs, 1) == 1)
-        free(served->file);
+    if (served->file)
+        td_served_file_unref(served->file);
     served->room->give(served->room, served->bytes, true);
     free(served);
 }
@@ -23,16 +23,6 @@ void td_served_unref(struct td_served **served)
         free_served(old);
 }
 
-static struct td_served_file *make_file(const void *bytes, size_t size)
-{
-    struct td_served_file *file = calloc(1, sizeof *file);
-    if (!file)
-        return NULL;
-    atomic_init(&file->refs, 1);
-    td_digest(bytes, size, file->digest);
-    return file;
-}
-
 static void note_ports(struct td_served *served)
 {
     served->n_inputs = td_model_inputs(served->model, &served->input);
@@ -41,9 +31,9 @@ static void note_ports(struct td_served *served)
     served->all_outputs = td_model_all_outputs(served->model);
 }
 
-int td_served_load(struct td_tensors *tensors, struct td_weight_room *room,
-                   struct td_served **result, const void *file, size_t size, const char *beside,
-                   struct td_problem *problem)
+int td_served_load(struct td_tensors *tensors, struct td_digests *digests,
+                   struct td_weight_room *room, struct td_served **result, const void *file,
+                   size_t size, const char *beside, struct td_problem *problem)
 {
     struct td_served *served = calloc(1, sizeof *served);
     size_t bytes = sizeof *served + sizeof *served->file;
@@ -62,7 +52,7 @@ int td_served_load(struct td_tensors *tensors, struct td_weight_room *room,
         td_tensors_no_room(tensors, err, "the model", problem);
     if (!err) {
         note_ports(served);
-        served->file = make_file(file, size);
+        served->file = td_served_file_create(digests, file, size);
         if (!served->file)
             err = td_tensors_no_room(tensors, -ENOMEM, "the model", problem);
         served->load_ns = td_now_ns() - begin;

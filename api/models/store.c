@@ -13,6 +13,7 @@
 
 struct td_models {
     struct td_tensors *tensors;
+    struct td_digests *digests;
     td_models_end *end; /* or NULL */
     td_models_set *set;
     void *end_arg;
@@ -44,13 +45,16 @@ static void shed(void *arg)
 
 /* ---- life ---- */
 
-struct td_models *td_models_create(struct td_tensors *tensors)
+struct td_models *td_models_create(struct td_tensors *tensors, const struct td_topology *topology)
 {
     struct td_models *models = calloc(1, sizeof *models);
     if (!models)
         return NULL;
     models->names = td_names_create(td_tensors_budget(tensors));
-    if (!models->names) {
+    models->digests = td_digests_create(topology);
+    if (!models->names || !models->digests) {
+        td_names_destroy(models->names);
+        td_digests_destroy(models->digests);
         free(models);
         return NULL;
     }
@@ -79,6 +83,7 @@ void td_models_destroy(struct td_models *models)
         td_served_unref(&served);
     }
     td_names_destroy(models->names);
+    td_digests_destroy(models->digests);
     drop_index(models->index);
     pthread_mutex_destroy(&models->lock);
     free(models);
@@ -114,11 +119,13 @@ static int load(struct td_models *models, struct td_weight_room *room, struct td
                 const void *file, size_t size, const char *beside, struct td_problem *problem)
 {
     room = room ? room : td_tensors_room(models->tensors);
-    int err = td_served_load(models->tensors, room, result, file, size, beside, problem);
+    int err =
+        td_served_load(models->tensors, models->digests, room, result, file, size, beside, problem);
     if (err != -ENOSPC && err != -EDQUOT)
         return err;
     shed(models);
-    return td_served_load(models->tensors, room, result, file, size, beside, problem);
+    return td_served_load(models->tensors, models->digests, room, result, file, size, beside,
+                          problem);
 }
 
 /* ---- the store ---- */

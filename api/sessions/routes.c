@@ -61,11 +61,20 @@ static void write_state(struct td_writer *w, const struct td_session_view *view,
     td_write_close(w, '}');
 }
 
+/* Bytes of the model's file that a reply may have to wait for. */
+static size_t unhashed(struct td_request *req)
+{
+    struct td_served *now = td_models_find(req->service->models, req->var[0]);
+    size_t bytes = now ? td_served_unhashed(now) : 0;
+    td_served_unref(&now);
+    return bytes;
+}
+
 /* Whether the name leads to another file than the session's now. */
 static bool is_replaced(struct td_request *req, const struct td_served *served)
 {
     struct td_served *now = td_models_find(req->service->models, req->var[0]);
-    bool other = now && now != served && strcmp(now->file->digest, served->file->digest) != 0;
+    bool other = now && !td_served_is_alike(now, served);
     td_served_unref(&now);
     return other;
 }
@@ -110,12 +119,13 @@ int td_api_sessions_get(struct td_request *req, struct td_response *res)
 {
     struct td_session_view view;
     if (!td_asks_for(req, "Accept", "application/x-safetensors"))
-        return answer(req, res, req->var[1], 200);
+        return td_api_is_bulk(req, unhashed(req), 0) ? td_api_hand_over(req)
+                                                     : answer(req, res, req->var[1], 200);
     int err = td_sessions_see(req->service->sessions, td_access_viewer(req), req->var[0],
                               req->var[1], req->arena, &view);
     if (err)
         return no_session(req, err);
-    bool bulk = td_api_is_bulk(req, 0, view.bytes);
+    bool bulk = td_api_is_bulk(req, td_served_unhashed(view.served), view.bytes);
     err = bulk ? 0 : td_session_file(req, &view);
     td_session_view_end(&view);
     return bulk ? td_api_hand_over(req) : err;
@@ -289,13 +299,15 @@ static int put(struct td_request *req, struct td_response *res, const char *name
 
 int td_api_sessions_put(struct td_request *req, struct td_response *res)
 {
-    return td_api_is_bulk(req, 0, req->body_size) ? td_api_hand_over(req)
-                                                  : put(req, res, req->var[1]);
+    return td_api_is_bulk(req, unhashed(req), req->body_size) ? td_api_hand_over(req)
+                                                              : put(req, res, req->var[1]);
 }
 
 int td_api_sessions_post(struct td_request *req, struct td_response *res)
 {
     char name[33];
+    if (td_api_is_bulk(req, unhashed(req), 0))
+        return td_api_hand_over(req);
     if (td_names_draw(name))
         return td_api_problem(req, -EIO, "no random numbers for a name");
     return put(req, res, td_arena_strdup(req->arena, name, strlen(name)));

@@ -24,9 +24,9 @@ int td_session_file(struct td_request *req, const struct td_session_view *view)
     int64_t seen = view->contents ? view->contents->position : 0;
     snprintf(step, sizeof step, "%lld", (long long)view->step);
     snprintf(position, sizeof position, "%lld", (long long)seen);
-    const char *const text[] = {"model", served->file->digest, "step", step, "position", position,
-                                NULL};
-    const char *const without[] = {"model", served->file->digest, "step", step, NULL};
+    const char *digest = td_served_digest(served);
+    const char *const text[] = {"model", digest, "step", step, "position", position, NULL};
+    const char *const without[] = {"model", digest, "step", step, NULL};
     struct td_file_tensor *list =
         td_arena_alloc(req->arena, sizeof *list * (size_t)served->n_states + 1);
     int n = 0;
@@ -67,12 +67,12 @@ static int judge_origin(struct td_request *req, const struct td_served *served, 
                         struct td_problem *problem)
 {
     const char *model = td_safetensors_text(req, "model");
-    if (any || !model || !strcmp(model, served->file->digest))
+    if (any || !model || !strcmp(model, td_served_digest(served)))
         return 0;
     return td_problem_set(problem, EBUSY,
                           "the snapshot is of another model's file (SHA-256 %.64s, here it is %s); "
                           "?any=1 takes it where names, types and shapes fit",
-                          model, served->file->digest);
+                          model, td_served_digest(served));
 }
 
 #define MOST (INT64_C(1) << 40) /* tokens and steps that a file may say */

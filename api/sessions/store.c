@@ -256,9 +256,28 @@ void td_session_count(struct td_session *session, size_t taken)
 /* The first from here on that goes on with another file. */
 static struct td_session *find_unlike(struct td_session *session, const struct td_served *now)
 {
-    while (session && now && !strcmp(session->served->file->digest, now->file->digest))
+    while (session && now && td_served_is_alike(session->served, now))
         session = session->sibling;
     return session;
+}
+
+/* Has the files of the model's sessions hashed before they are compared with the lock held. */
+static void hash_files(struct td_sessions *sessions, const char *model)
+{
+    struct td_served *served;
+    do {
+        served = NULL;
+        pthread_mutex_lock(&sessions->lock);
+        struct td_session_kin *kin = td_session_kin_of(sessions, model);
+        for (struct td_session *s = kin ? kin->first : NULL; s && !served; s = s->sibling)
+            served = td_served_unhashed(s->served) ? s->served : NULL;
+        if (served)
+            atomic_fetch_add(&served->refs, 1);
+        pthread_mutex_unlock(&sessions->lock);
+        if (served)
+            td_served_digest(served);
+        td_served_unref(&served);
+    } while (served);
 }
 
 /* The model has gone, or is another now, whose file's sessions stay: its sessions end, some at a
@@ -267,6 +286,8 @@ static void end_model(void *arg, const char *model, const struct td_served *now)
 {
     struct td_sessions *sessions = arg;
     int n;
+    if (now)
+        hash_files(sessions, model);
     do {
         struct td_session *gone[TD_SESSION_AT_ONCE], *session, *next;
         struct td_session_waiter *waiters[TD_SESSION_AT_ONCE];

@@ -1,0 +1,245 @@
+/* SHA-256 of models' files, which only sessions ask for. Where the CPU has no instructions for it
+ * (235 MB/s), it took more than half of a load. So a load copies the bytes of a large file and
+ * answers, and a thread that gives way to all others hashes the copy.
+ *
+ * Whoever needs a digest that is not there yet computes it at once, from the first byte, even if
+ * the thread has begun: busy workers may leave that one no time for a second. Before each piece the
+ * thread looks whether anybody still needs the digest. It takes no lock that others hold for long,
+ * and frees no memory of malloc's, which would have the heaps trimmed.
+ *
+ * Copies are counted in td_memory, as a request's bytes are, and are only made while half of it is
+ * free. One lock guards the queue, who reads a copy and the last reference; it is not held while
+ * bytes are read or given back. */
+#include "api/digest/digest.h"
+#include "api/models/kept.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define SMALL ((size_t)256 << 10) /* bytes of a file that is hashed at once: a millisecond */
+#define MOST ((size_t)512 << 20)  /* bytes of all copies, */
+#define PART 8                    /* and of td_memory's one in so many */
+
+struct td_digests {
+    const struct td_topology *topology;
+    pthread_mutex_t lock;
+    pthread_cond_t some;          /* in the queue, or stopping */
+    struct td_served_file *first; /* of the queue */
+    size_t bytes;                 /* of copies */
+    pthread_t thread;
+    bool runs;
+    atomic_bool stopping;
+};
+
+/* ---- copies ---- */
+
+static void *copy_of(const void *bytes, size_t size)
+{
+    void *copy = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED)
+        return NULL;
+    madvise(copy, size, MADV_HUGEPAGE); /* not taken: slower, not wrong */
+    return memcpy(copy, bytes, size);
+}
+
+static void give_back(struct td_digests *digests, size_t size)
+{
+    td_budget_give(&td_memory, size);
+    pthread_mutex_lock(&digests->lock);
+    digests->bytes -= size;
+    pthread_mutex_unlock(&digests->lock);
+}
+
+/* Called by the last that knows of it. */
+static void drop_copy(struct td_served_file *file)
+{
+    munmap(file->copy, file->size);
+    file->copy = NULL;
+    give_back(file->of, file->size);
+}
+
+/* ---- computing ---- */
+
+/* With the lock held. */
+static void unqueue(struct td_served_file *file)
+{
+    struct td_served_file **at = &file->of->first;
+    if (!file->queued)
+        return;
+    while (*at != file)
+        at = &(*at)->next;
+    *at = file->next;
+    file->queued = false;
+}
+
+/* go_on: NULL, or whether to go on with the next piece. */
+static void hash(struct td_served_file *file, bool (*go_on)(void *file))
+{
+    struct td_digests *digests = file->of;
+    char digest[sizeof file->digest];
+    pthread_mutex_lock(&digests->lock);
+    bool known = file->known;
+    unqueue(file);
+    file->readers += !known;
+    pthread_mutex_unlock(&digests->lock);
+    if (known)
+        return;
+    bool whole = td_digest_while(file->copy, file->size, digest, go_on, file);
+    pthread_mutex_lock(&digests->lock);
+    if (whole && !file->known) {
+        memcpy(file->digest, digest, sizeof digest);
+        file->known = true;
+    }
+    bool last = !--file->readers && file->known;
+    pthread_mutex_unlock(&digests->lock);
+    if (last)
+        drop_copy(file);
+}
+
+const char *td_served_digest(const struct td_served *served)
+{
+    if (!served->file->known)
+        hash(served->file, NULL);
+    return served->file->digest;
+}
+
+size_t td_served_unhashed(const struct td_served *served)
+{
+    return served->file->known ? 0 : served->file->size;
+}
+
+bool td_served_is_alike(const struct td_served *a, const struct td_served *b)
+{
+    return a->file == b->file || !strcmp(td_served_digest(a), td_served_digest(b));
+}
+
+/* ---- the thread ---- */
+
+static bool is_wanted(void *arg)
+{
+    const struct td_served_file *file = arg;
+    return !file->known && file->refs > 1 && !file->of->stopping;
+}
+
+static void *work(void *arg)
+{
+    struct td_digests *digests = arg;
+    pthread_setname_np(pthread_self(), "td digests");
+    td_bind_allowed(digests->topology); /* whoever has started it */
+    td_thread_give_way();
+    pthread_mutex_lock(&digests->lock);
+    while (!digests->stopping) {
+        struct td_served_file *file = digests->first;
+        if (!file) {
+            pthread_cond_wait(&digests->some, &digests->lock);
+            continue;
+        }
+        unqueue(file);
+        file->refs++;
+        pthread_mutex_unlock(&digests->lock);
+        hash(file, is_wanted);
+        td_served_file_unref(file);
+        pthread_mutex_lock(&digests->lock);
+    }
+    pthread_mutex_unlock(&digests->lock);
+    return NULL;
+}
+
+/* ---- files ---- */
+
+/* Whether so many bytes may be copied; they are taken then. */
+static bool take_room(struct td_digests *digests, size_t size)
+{
+    pthread_mutex_lock(&digests->lock);
+    size_t limit = td_memory.limit, most = limit / PART < MOST ? limit / PART : MOST;
+    bool fits = size <= most && digests->bytes <= most - size && td_memory.used <= limit / 2 - size;
+    if (fits && !digests->runs)
+        fits = digests->runs = !pthread_create(&digests->thread, NULL, work, digests);
+    fits = fits && !td_budget_take(&td_memory, size);
+    digests->bytes += fits ? size : 0;
+    pthread_mutex_unlock(&digests->lock);
+    return fits;
+}
+
+/* False: there is no room for it, or it is not worth a copy. */
+static bool queue(struct td_served_file *file, const void *bytes, size_t size)
+{
+    struct td_digests *digests = file->of;
+    if (size <= SMALL || !take_room(digests, size))
+        return false;
+    file->copy = copy_of(bytes, size);
+    if (!file->copy) {
+        give_back(digests, size);
+        return false;
+    }
+    file->size = size;
+    pthread_mutex_lock(&digests->lock);
+    struct td_served_file **last = &digests->first;
+    while (*last)
+        last = &(*last)->next;
+    *last = file;
+    file->queued = true;
+    pthread_cond_signal(&digests->some);
+    pthread_mutex_unlock(&digests->lock);
+    return true;
+}
+
+struct td_served_file *td_served_file_create(struct td_digests *digests, const void *bytes,
+                                             size_t size)
+{
+    struct td_served_file *file = calloc(1, sizeof *file);
+    if (!file)
+        return NULL;
+    file->of = digests;
+    atomic_init(&file->refs, 1);
+    if (!queue(file, bytes, size)) {
+        td_digest(bytes, size, file->digest);
+        file->known = true;
+    }
+    return file;
+}
+
+void td_served_file_unref(struct td_served_file *file)
+{
+    pthread_mutex_lock(&file->of->lock); /* the thread takes what it finds in the queue */
+    bool last = atomic_fetch_sub(&file->refs, 1) == 1;
+    if (last)
+        unqueue(file);
+    pthread_mutex_unlock(&file->of->lock);
+    if (!last)
+        return;
+    if (file->copy)
+        drop_copy(file);
+    free(file);
+}
+
+/* ---- life ---- */
+
+struct td_digests *td_digests_create(const struct td_topology *topology)
+{
+    struct td_digests *digests = calloc(1, sizeof *digests);
+    if (!digests)
+        return NULL;
+    digests->topology = topology;
+    pthread_mutex_init(&digests->lock, NULL);
+    pthread_cond_init(&digests->some, NULL);
+    return digests;
+}
+
+void td_digests_destroy(struct td_digests *digests)
+{
+    if (!digests)
+        return;
+    pthread_mutex_lock(&digests->lock);
+    digests->stopping = true;
+    pthread_cond_signal(&digests->some);
+    pthread_mutex_unlock(&digests->lock);
+    if (digests->runs)
+        pthread_join(digests->thread, NULL);
+    pthread_cond_destroy(&digests->some);
+    pthread_mutex_destroy(&digests->lock);
+    free(digests);
+}
