@@ -320,29 +320,6 @@ static const char *prepare_wide(const struct td_call *call, struct td_prepared *
     return prepare(call, prepared);
 }
 
-/* A transposed one of which nothing is added up, where no library has been seen to be faster. */
-static const char *prepare_col2im(const struct td_call *call, struct td_prepared *prepared)
-{
-    struct td_conv c;
-    struct td_col2im cut;
-    td_conv_of(call, &c);
-    if (!td_conv_cut_col2im(&c, call->threads, &cut) || !td_col2im_is_apart(&c))
-        return "it is no transposed one of FP32 whose kernel is within its stride";
-    prepared->scratch = cut.weight + cut.slot * (size_t)cut.slots;
-    return NULL;
-}
-
-static const char *prepare_depth(const struct td_call *call, struct td_prepared *prepared)
-{
-    struct td_conv c;
-    td_conv_of(call, &c);
-    const char *no =
-        td_conv_is_depth(&c) ? td_conv_ungathered(&c) : "it is no depthwise one of 3, 5 or 7";
-    if (!no)
-        prepared->scratch = td_conv_depth_scratch(&c);
-    return no;
-}
-
 td_kernel td_convolution_winograd_avx512, td_convolution_winograd_avx2;
 #define TD_WINOGRAD(level)                                                                         \
     TD_IF_##level({.name = "winograd",                                                             \
@@ -363,8 +340,8 @@ TD_ONEDNN_ROW(convolution);
     TD_SIMD(default, convolution_any, TD_FLOATS | TD_INTS, .prepare = prepare)                     \
     TD_REF(convolution),
 #define COL2IM_ROWS                                                                                \
-    TD_SIMD(avx512, convolution_col2im, TD_f32, .prepare = prepare_col2im)                         \
-    TD_SIMD(avx2, convolution_col2im, TD_f32, .prepare = prepare_col2im)
+    TD_SIMD(avx512, convolution_col2im, TD_f32, .prepare = td_col2im_prepare)                         \
+    TD_SIMD(avx2, convolution_col2im, TD_f32, .prepare = td_col2im_prepare)
 #define ANY_ROWS                                                                                   \
     TD_ONEDNN(convolution, TD_f32 | TD_bf16 | TD_f16) OWN_ROWS
 #define PLANE_ROWS                                                                                 \
@@ -375,7 +352,7 @@ static const struct td_impl rows_plane[] = {PLANE_ROWS {0}}; /* in two dimension
 static const struct td_impl rows_transposed[] = {COL2IM_ROWS ANY_ROWS {0}};
 static const struct td_impl rows_either[] = {COL2IM_ROWS PLANE_ROWS {0}};
 static const struct td_impl rows_last[] = { /* with channels last */
-    TD_SIMD(avx512, convolution_depth, TD_f32, .prepare = prepare_depth) PLANE_ROWS {0}};
+    TD_SIMD(avx512, convolution_depth, TD_f32, .prepare = td_conv_depth_prepare) PLANE_ROWS {0}};
 /* clang-format on */
 #define ROWS_LAST(dims) rows_last
 #define ROWS_PLAIN(dims) ((dims) == 2 ? rows_plane : rows)

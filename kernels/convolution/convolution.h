@@ -171,8 +171,9 @@ struct td_col2im {
 };
 /* False: it is none. */
 bool td_conv_cut_col2im(const struct td_conv *c, int threads, struct td_col2im *cut);
-/* Whether each result is of one position of the kernel at most: nothing is added up. */
-bool td_col2im_is_apart(const struct td_conv *c);
+/* td_impl.prepare of a row for those of which nothing is added up, where no library has been seen
+ * to be faster. */
+const char *td_col2im_prepare(const struct td_call *call, struct td_prepared *prepared);
 /* Which elements of the input [begin, end) n results from at on take, in dimension d. */
 void td_col2im_range(const struct td_conv *c, int d, int64_t at, int64_t n, int64_t *begin,
                      int64_t *end);
@@ -186,6 +187,7 @@ td_conv_col2im td_conv_col2im_default, td_conv_col2im_avx2, td_conv_col2im_avx51
  * scratch of td_conv_depth_scratch(c) bytes. */
 bool td_conv_is_depth(const struct td_conv *c);
 size_t td_conv_depth_scratch(const struct td_conv *c);
+const char *td_conv_depth_prepare(const struct td_call *call, struct td_prepared *prepared);
 typedef void td_conv_depth(const struct td_conv *c, int threads, void *scratch);
 td_conv_depth td_conv_depth_default, td_conv_depth_avx2, td_conv_depth_avx512;
 

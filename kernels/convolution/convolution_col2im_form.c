@@ -78,12 +78,24 @@ bool td_conv_cut_col2im(const struct td_conv *c, int threads, struct td_col2im *
     return true;
 }
 
-bool td_col2im_is_apart(const struct td_conv *c)
+/* Whether each result is of one position of the kernel at most: nothing is added up. */
+static bool is_apart(const struct td_conv *c)
 {
     bool apart = true;
     for (int d = 0; d < c->dims; d++)
         apart = apart && c->dilation[d] == 1 && c->kernel[d] <= c->stride[d];
     return apart;
+}
+
+const char *td_col2im_prepare(const struct td_call *call, struct td_prepared *prepared)
+{
+    struct td_conv c;
+    struct td_col2im cut;
+    td_conv_of(call, &c);
+    if (!td_conv_cut_col2im(&c, call->threads, &cut) || !is_apart(&c))
+        return "it is no transposed one of FP32 whose kernel is within its stride";
+    prepared->scratch = cut.weight + cut.slot * (size_t)cut.slots;
+    return NULL;
 }
 
 /* ---- weights ---- */

@@ -90,6 +90,17 @@ const char *td_conv_ungathered(const struct td_conv *c)
                         : NULL;
 }
 
+const char *td_conv_depth_prepare(const struct td_call *call, struct td_prepared *prepared)
+{
+    struct td_conv c;
+    td_conv_of(call, &c);
+    const char *no =
+        td_conv_is_depth(&c) ? td_conv_ungathered(&c) : "it is no depthwise one of 3, 5 or 7";
+    if (!no)
+        prepared->scratch = td_conv_depth_scratch(&c);
+    return no;
+}
+
 bool td_conv_is_direct(const struct td_conv *c)
 {
     bool plain = c->last && !c->transposed && c->dims == 2 && c->input->dtype == TD_f32;
