@@ -276,8 +276,8 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
         prepared->scratch = cut.slot * (size_t)cut.slots;
         return NULL;
     }
-    if (td_conv_cut_col2im(&c, call->threads, &col2im)) {
-        prepared->scratch = col2im.weight + col2im.slot * (size_t)col2im.slots;
+    if (!td_conv_cut_col2im(&c, call->threads, &col2im)) {
+        prepared->scratch = td_col2im_scratch(&col2im);
         return NULL;
     }
     const char *no = td_conv_ungathered(&c);

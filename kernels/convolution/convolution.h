@@ -147,10 +147,6 @@ double td_winograd_rounding_avx2(const struct td_call *call);
 const char *td_winograd_prepare_avx512(const struct td_call *call, struct td_prepared *prepared);
 const char *td_winograd_prepare_avx2(const struct td_call *call, struct td_prepared *prepared);
 
-struct td_col2im_run {
-    int64_t from, to, n;
-};
-
 /* A transposed convolution of FP32 with channels first in one or two dimensions, as a product and
  * sums of its rows (convolution_col2im.c), cut into blocks of channels and strips of the result.
  * Strips are rows, or, where there is one row alone, columns. */
@@ -163,18 +159,23 @@ struct td_col2im {
     int64_t columns;       /* of a product: pixels of the input that a strip takes, filled up */
     int64_t line;          /* floats: columns of a row that are a stride apart, side by side */
     int slots;             /* that work at a time */
-    size_t weight;         /* bytes of scratch for the weights, before the slots; in a slot a panel
-                              of the input lies first, then, from so many bytes on, */
-    size_t panel;          /* a product, */
-    size_t lines, runs;    /* the lines of a row, and where they are summed; */
-    size_t slot;           /* and all of it takes so many */
+    size_t weight_bytes;   /* of scratch for the weights, before the slots */
+    /* In a slot, bytes before the product, the lines of a row, and their runs; a panel of the input
+     * comes first. */
+    size_t at_sums, at_lines, at_runs;
+    size_t slot_bytes;
 };
-/* False: it is none. */
-bool td_conv_cut_col2im(const struct td_conv *c, int threads, struct td_col2im *cut);
-/* td_impl.prepare of a row for those of which nothing is added up, where no library has been seen
- * to be faster. */
+/* Columns [from, from + n) of a row of the product are added to the lines' floats from to on. */
+struct td_col2im_run {
+    int64_t from, to, n;
+};
+/* NULL, or why it is none that this serves. */
+const char *td_conv_cut_col2im(const struct td_conv *c, int threads, struct td_col2im *cut);
+size_t td_col2im_scratch(const struct td_col2im *cut); /* bytes */
+/* td_impl.prepare of a row for kernels that do not overlap (kernel <= stride), for which no library
+ * has been seen to be faster. */
 const char *td_col2im_prepare(const struct td_call *call, struct td_prepared *prepared);
-/* Which elements of the input [begin, end) n results from at on take, in dimension d. */
+/* The input's elements [begin, end) that contribute to results [at, at + n) of dimension d. */
 void td_col2im_range(const struct td_conv *c, int d, int64_t at, int64_t n, int64_t *begin,
                      int64_t *end);
 /* The weight as [groups][channels of the result][positions][channels of the input], kept with a

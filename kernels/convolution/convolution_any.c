@@ -23,7 +23,7 @@ TD_KERNEL(convolution_any)
         TD_NAME(conv_laid)(&c, &cut, call->scratch);
         return;
     }
-    if (td_conv_cut_col2im(&c, call->threads, &col2im)) {
+    if (!td_conv_cut_col2im(&c, call->threads, &col2im)) {
         TD_NAME(conv_col2im)(&c, &col2im, call->scratch);
         return;
     }

@@ -6,7 +6,6 @@
  *
  * A result's columns that are a stride apart are summed side by side, in a line for each, so that
  * what is added are runs; the lines are interleaved at the end. */
-#define TD_REAL_BITS 32
 #include "kernels/convolution/convolution.h"
 #include "kernels/gemm/gemm_block.h"
 
@@ -120,13 +119,15 @@ static void row(const struct strip *s, int64_t channel, int64_t y, float bias, f
     const struct td_conv *c = s->job->c;
     const struct td_col2im *cut = &s->job->cut;
     int64_t kernel = c->kernel[cut->w];
-    int32_t stride = (int32_t)c->stride[cut->h]; /* 64 bits take three times as long to divide */
+    const uint32_t stride = (uint32_t)c->stride[cut->h];
     for (int64_t i = 0; i < c->stride[cut->w] * cut->line; i += TD_LANES)
         td_store(s->lines + i, td_set(bias));
     for (int64_t i = 0; i < c->kernel[cut->h]; i++) {
         int64_t at = y + c->padding[cut->h] - i * c->dilation[cut->h];
-        int32_t pixel = at < 0 || at > INT32_MAX ? -1 : (int32_t)at / stride;
-        if (pixel < s->in_y || pixel >= s->in_y + s->in_rows || pixel * (int64_t)stride != at)
+        int64_t pixel = at < 0             ? -1
+                        : at <= UINT32_MAX ? (uint32_t)at / stride /* a third of 64 bits' time */
+                                           : at / stride;
+        if (pixel < s->in_y || pixel >= s->in_y + s->in_rows || pixel * stride != at)
             continue;
         const float *sums = s->sums + (pixel - s->in_y) * s->in_columns +
                             (channel * cut->positions + i * kernel) * cut->columns;
@@ -146,7 +147,7 @@ static void compute(const struct strip *s)
     multiply(s);
     for (int64_t j = 0; j < c->kernel[cut->w]; j++)
         s->run[j] = run_of(s, j);
-    for (int64_t o = 0; o < s->n; o++)
+    for (int64_t o = 0; o < s->n && !td_stopped(); o++)
         for (int64_t y = s->y; y < s->y + s->rows; y++)
             row(s, o, y, c->bias ? ((const float *)c->bias->data)[own + o] : 0,
                 out + o * plane + y * width + s->x);
@@ -157,16 +158,16 @@ static struct strip strip_of(const struct job *job, int64_t item, int64_t slot)
     const struct td_conv *c = job->c;
     const struct td_col2im *cut = &job->cut;
     int64_t block = item / cut->strips % cut->blocks, at = item % cut->strips * cut->strip;
-    char *room = job->scratch + cut->weight + (size_t)slot * cut->slot;
+    char *room = job->scratch + cut->weight_bytes + (size_t)slot * cut->slot_bytes;
     struct strip s = {.job = job,
                       .group = item / cut->strips / cut->blocks,
                       .channel = block * cut->channels,
                       .rows = c->size[cut->h],
                       .columns = c->size[cut->w],
                       .panel = (float *)room,
-                      .sums = (float *)(room + cut->panel),
-                      .lines = (float *)(room + cut->lines),
-                      .run = (struct td_col2im_run *)(room + cut->runs)};
+                      .sums = (float *)(room + cut->at_sums),
+                      .lines = (float *)(room + cut->at_lines),
+                      .run = (struct td_col2im_run *)(room + cut->at_runs)};
     int64_t left = c->out_channels - s.channel, size = c->size[cut->strips_of];
     s.n = left < cut->channels ? left : cut->channels;
     bool down = cut->strips_of == cut->h;

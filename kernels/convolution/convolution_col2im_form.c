@@ -5,13 +5,17 @@
 
 #include <string.h>
 
-#define ROWS 128     /* of a product: a block's channels times positions, about */
-#define PANEL 32     /* columns of a product are filled up to whole panels of any level */
-#define SUMS 65536   /* floats of a product: 256 KiB */
-#define MOST 524288  /* where a single row of the input takes more than SUMS */
-#define GRAIN 262144 /* products that are worth a thread */
-#define SQUARE 16    /* rows of a weight that are read side by side */
-#define VECTOR 16    /* floats that whole vectors may reach beyond a line */
+#define ROWS 128        /* of a product: a block's channels times positions of the kernel, */
+#define FEW 32          /* or fewer where rows of the input are long, but not fewer than this */
+#define POSITIONS 512   /* of a kernel, at most */
+#define PANEL 32        /* columns of a product are filled up to whole panels of any level */
+#define SUMS 65536      /* floats of a product: 256 KiB, */
+#define MOST 524288     /* or up to this where the input that one stride takes needs it */
+#define RESULTS 1048576 /* of a channel in a strip: it is stopped between channels */
+#define AGAIN 4         /* times that the input may be multiplied, for strips that share it */
+#define GRAIN 262144    /* products that are worth a thread */
+#define SQUARE 16       /* rows of a weight that are read side by side */
+#define VECTOR 16       /* floats that whole vectors may reach beyond a line */
 
 static int64_t fill(int64_t n, int64_t unit)
 {
@@ -39,52 +43,90 @@ static int64_t taken(const struct td_conv *c, int d, int64_t n)
     return most < c->in[d] ? most : c->in[d];
 }
 
-bool td_conv_cut_col2im(const struct td_conv *c, int threads, struct td_col2im *cut)
+static const char *objection(const struct td_conv *c)
 {
-    int w = c->dims - 1, h = c->dims > 1 ? 0 : 1;
-    int64_t positions = td_conv_positions(c);
-    bool right = c->transposed && !c->last && c->dims < 3 && !c->post.n &&
-                 c->out->dtype == TD_f32 && td_numel(c->out) && td_numel(c->input);
-    if (!right || c->in_channels < 1 || positions > 4 * ROWS || c->stride[w] > 16)
-        return false;
-    bool one = c->in[h] == 1 && c->size[h] == 1 && c->kernel[h] == 1;
-    int d = one ? w : h; /* which is cut into strips */
-    *cut = (struct td_col2im){.h = h, .w = w, .strips_of = d, .positions = positions};
-    cut->channels = ROWS / positions < 1 ? 1 : ROWS / positions;
-    cut->channels = cut->channels < c->out_channels ? cut->channels : c->out_channels;
-    cut->blocks = (c->out_channels + cut->channels - 1) / cut->channels;
-    int64_t each = one ? 1 : c->in[w], room = SUMS / (cut->channels * positions) / each;
-    int64_t strip = (room - 1) * c->stride[d] - (c->kernel[d] - 1) * c->dilation[d];
-    strip = strip < c->stride[d] ? c->stride[d] : strip / c->stride[d] * c->stride[d];
-    cut->strip = strip < c->size[d] ? strip : c->size[d];
-    cut->strips = (c->size[d] + cut->strip - 1) / cut->strip;
-    cut->columns = fill(taken(c, d, cut->strip) * each, PANEL);
-    if (cut->columns > MOST / (cut->channels * positions))
-        return false;
-    int64_t width = one ? cut->strip : c->size[w];
-    cut->line = fill(width / c->stride[w] + 1 + VECTOR, VECTOR);
-    int64_t items = c->images * c->groups * cut->blocks * cut->strips;
-    double worth = (double)td_numel(c->input) * (double)(positions * c->out_channels) / GRAIN;
-    cut->slots = threads < 1 ? 1 : worth < threads ? 1 + (int)worth : threads;
-    cut->slots = items < cut->slots ? (int)items : cut->slots;
-    int64_t all = td_numel(c->weight);
-    cut->weight = (size_t)fill(all, VECTOR) * sizeof(float);
-    int64_t depth = c->in_channels < TD_GEMM_DEPTH ? c->in_channels : TD_GEMM_DEPTH;
-    cut->panel = (size_t)(depth * PANEL) * sizeof(float);
-    cut->lines = cut->panel + (size_t)(cut->channels * positions * cut->columns) * sizeof(float);
-    cut->runs = cut->lines + (size_t)(cut->line * c->stride[w] + VECTOR) * sizeof(float);
-    cut->slot = cut->runs + (size_t)c->kernel[w] * sizeof(struct td_col2im_run);
-    cut->slot = (cut->slot + 63) & ~(size_t)63;
-    return true;
+    int w = c->dims - 1;
+    bool right = c->transposed && !c->last && c->dims < 3 && !c->post.n;
+    if (!right || c->out->dtype != TD_f32)
+        return "it is no transposed one of FP32 in one or two dimensions";
+    if (!td_numel(c->out) || !td_numel(c->input))
+        return "there is nothing to multiply";
+    if (td_conv_positions(c) > POSITIONS)
+        return "its kernel is large";
+    return c->stride[w] > 16 ? "its stride leaves columns far apart" : NULL;
 }
 
-/* Whether each result is of one position of the kernel at most: nothing is added up. */
-static bool is_apart(const struct td_conv *c)
+/* Chooses channels and strips: each: elements of the input in a step of the dimension that is cut.
+ * False: the strips would take too much of their input again. */
+static bool cut_strips(const struct td_conv *c, int64_t each, struct td_col2im *cut)
 {
-    bool apart = true;
-    for (int d = 0; d < c->dims; d++)
-        apart = apart && c->dilation[d] == 1 && c->kernel[d] <= c->stride[d];
-    return apart;
+    int d = cut->strips_of;
+    int64_t stride = c->stride[d], least = taken(c, d, stride), room;
+    cut->channels = ROWS / cut->positions < 1 ? 1 : ROWS / cut->positions;
+    cut->channels = cut->channels < c->out_channels ? cut->channels : c->out_channels;
+    while ((room = SUMS / (cut->channels * cut->positions) / each) < 2 * least &&
+           cut->channels * cut->positions >= 2 * FEW && cut->channels > 1)
+        cut->channels = (cut->channels + 1) / 2;
+    int64_t strip = (room - 1) * stride - (c->kernel[d] - 1) * c->dilation[d];
+    int64_t most = RESULTS / (d == cut->h ? c->size[cut->w] : 1);
+    strip = strip < stride ? stride : strip / stride * stride;
+    strip = strip > most && most > 0 ? most : strip;
+    cut->strip = strip < c->size[d] ? strip : c->size[d];
+    cut->columns = fill(taken(c, d, cut->strip) * each, PANEL);
+    return cut->columns <= MOST / (cut->channels * cut->positions) &&
+           taken(c, d, cut->strip) <= AGAIN * (cut->strip / stride + 1);
+}
+
+const char *td_conv_cut_col2im(const struct td_conv *c, int threads, struct td_col2im *cut)
+{
+    int w = c->dims - 1, h = c->dims > 1 ? 0 : 1;
+    const char *no = objection(c);
+    if (no)
+        return no;
+    bool one = c->in[h] == 1 && c->size[h] == 1 && c->kernel[h] == 1;
+    int d = one ? w : h; /* which is cut into strips */
+    *cut = (struct td_col2im){.h = h, .w = w, .strips_of = d, .positions = td_conv_positions(c)};
+    if (!cut_strips(c, one ? 1 : c->in[w], cut))
+        return "its kernel reaches far, or its rows are long";
+    cut->blocks = (c->out_channels + cut->channels - 1) / cut->channels;
+    double worth = (double)td_numel(c->input) * (double)(cut->positions * c->out_channels) / GRAIN;
+    cut->slots = threads < 1 ? 1 : worth < threads ? 1 + (int)worth : threads;
+    /* Strips of about one size, and one for each slot. */
+    int64_t others = c->images * c->groups * cut->blocks;
+    int64_t strips = (c->size[d] + cut->strip - 1) / cut->strip;
+    int64_t wanted = (cut->slots + others - 1) / others;
+    strips = strips < wanted ? wanted : strips;
+    int64_t even = fill((c->size[d] + strips - 1) / strips, c->stride[d]);
+    cut->strip = even < cut->strip ? even : cut->strip;
+    cut->strips = (c->size[d] + cut->strip - 1) / cut->strip;
+    cut->slots = others * cut->strips < cut->slots ? (int)(others * cut->strips) : cut->slots;
+    int64_t width = one ? cut->strip : c->size[w];
+    cut->line = fill(width / c->stride[w] + 1 + VECTOR, VECTOR);
+    int64_t depth = c->in_channels < TD_GEMM_DEPTH ? c->in_channels : TD_GEMM_DEPTH;
+    int64_t sums = cut->channels * cut->positions * cut->columns;
+    cut->weight_bytes = (size_t)fill(td_numel(c->weight), VECTOR) * sizeof(float);
+    cut->at_sums = (size_t)(depth * PANEL) * sizeof(float);
+    cut->at_lines = cut->at_sums + (size_t)sums * sizeof(float);
+    cut->at_runs = cut->at_lines + (size_t)(cut->line * c->stride[w] + VECTOR) * sizeof(float);
+    cut->slot_bytes = cut->at_runs + (size_t)c->kernel[w] * sizeof(struct td_col2im_run);
+    cut->slot_bytes = (cut->slot_bytes + 63) & ~(size_t)63;
+    return NULL;
+}
+
+size_t td_col2im_scratch(const struct td_col2im *cut)
+{
+    return cut->weight_bytes + cut->slot_bytes * (size_t)cut->slots;
+}
+
+/* Kernel positions of neighbouring elements do not overlap, and there is more than one. */
+static bool is_disjoint(const struct td_conv *c)
+{
+    bool disjoint = true, moves = false;
+    for (int d = 0; d < c->dims; d++) {
+        disjoint = disjoint && c->dilation[d] == 1 && c->kernel[d] <= c->stride[d];
+        moves = moves || c->stride[d] > 1;
+    }
+    return disjoint && moves;
 }
 
 const char *td_col2im_prepare(const struct td_call *call, struct td_prepared *prepared)
@@ -92,10 +134,12 @@ const char *td_col2im_prepare(const struct td_call *call, struct td_prepared *pr
     struct td_conv c;
     struct td_col2im cut;
     td_conv_of(call, &c);
-    if (!td_conv_cut_col2im(&c, call->threads, &cut) || !is_apart(&c))
-        return "it is no transposed one of FP32 whose kernel is within its stride";
-    prepared->scratch = cut.weight + cut.slot * (size_t)cut.slots;
-    return NULL;
+    const char *no = td_conv_cut_col2im(&c, call->threads, &cut);
+    if (!no && !is_disjoint(&c))
+        no = "its kernel is wider than its stride, or has a stride of 1: others may be faster";
+    if (!no)
+        prepared->scratch = td_col2im_scratch(&cut);
+    return no;
 }
 
 /* ---- weights ---- */
@@ -106,16 +150,16 @@ struct key {
     int64_t groups, ins, rows;
 };
 
-struct turning { /* from [groups][rows][columns] to [groups][columns][rows] */
+struct transposing { /* from [groups][rows][columns] to [groups][columns][rows] */
     const float *from;
     float *to;
     int64_t rows, columns;
 };
 
 /* Columns of those of all groups, in squares that caches have room for. */
-static void turn(void *arg, int64_t begin, int64_t end)
+static void transpose(void *arg, int64_t begin, int64_t end)
 {
-    const struct turning *t = arg;
+    const struct transposing *t = arg;
     for (int64_t n; begin < end; begin += n) {
         int64_t group = begin / t->columns, first = begin % t->columns;
         n = end - begin < t->columns - first ? end - begin : t->columns - first;
@@ -128,19 +172,19 @@ static void turn(void *arg, int64_t begin, int64_t end)
     }
 }
 
-static int turn_there(void *packed, const struct td_tensor *plain, void *arg)
+static int transpose_there(void *packed, const struct td_tensor *plain, void *arg)
 {
     const struct key *key = arg;
-    struct turning t = {plain->data, packed, key->ins, key->rows};
-    turn(&t, 0, key->groups * key->rows);
+    struct transposing t = {plain->data, packed, key->ins, key->rows};
+    transpose(&t, 0, key->groups * key->rows);
     return 0;
 }
 
-static void turn_back(const struct td_tensor *plain, const void *packed, const void *arg)
+static void transpose_back(const struct td_tensor *plain, const void *packed, const void *arg)
 {
     const struct key *key = arg;
-    struct turning t = {packed, plain->data, key->rows, key->ins};
-    turn(&t, 0, key->groups * key->ins);
+    struct transposing t = {packed, plain->data, key->rows, key->ins};
+    transpose(&t, 0, key->groups * key->ins);
 }
 
 const float *td_col2im_weight(const struct td_conv *c, int threads, float *scratch)
@@ -149,10 +193,10 @@ const float *td_col2im_weight(const struct td_conv *c, int threads, float *scrat
     struct td_weight *stored = td_weight_to_pack(c->weight);
     size_t bytes = td_nbytes(c->weight);
     const float *weight = stored ? td_weight_pack(stored, &key, sizeof key, "col2im", bytes,
-                                                  turn_there, &key, turn_back)
+                                                  transpose_there, &key, transpose_back)
                                  : NULL;
-    struct turning t = {c->weight->data, scratch, key.ins, key.rows};
+    struct transposing t = {c->weight->data, scratch, key.ins, key.rows};
     if (!weight)
-        td_parallel(threads, key.groups * key.rows, 1 + GRAIN / key.ins, turn, &t);
+        td_parallel(threads, key.groups * key.rows, 1 + GRAIN / key.ins, transpose, &t);
     return weight ? weight : scratch;
 }

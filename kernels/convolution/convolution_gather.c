@@ -126,8 +126,8 @@ static void gather(const struct td_gemm *g, int64_t batch, int64_t p, int64_t k,
 
 bool td_conv_is_finite(const struct td_conv *c)
 {
-    bool finite = true;
-    for (int64_t i = 0; i < td_numel(c->weight) && finite; i++)
+    bool finite = true, real = td_dtype_kind(c->weight->dtype) == 'f';
+    for (int64_t i = 0; real && i < td_numel(c->weight) && finite; i++)
         finite = isfinite(td_get_real(c->weight, i));
     return finite;
 }

@@ -62,8 +62,8 @@ int64_t td_gemm_bias_at(const struct td_gemm *g, int64_t i);
 /* One number a column and nothing scaled: what libraries know. */
 bool td_gemm_bias_is_plain(const struct td_gemm *g);
 
-/* Whether a matrix of so many bytes is more than a second-level cache keeps beside what else is
- * used, so that its lines are worth fetching ahead. */
+/* Whether a matrix of so many bytes is too large for a second-level cache, so that its lines are
+ * worth prefetching. */
 static inline bool td_gemm_is_far(int64_t bytes)
 {
     return bytes > (1 << 19);

@@ -59,7 +59,7 @@ struct td_block {
     float *c;       /* sums, in FP32 or INT32 */
     int64_t lda, ldb, ldc;
     bool add; /* sums begin with what c holds; else with the bias */
-    bool far; /* c is in no near cache: its lines are fetched while the sums are made */
+    bool far; /* c is not in a near cache: its lines are prefetched while the sums are made */
     /* Numbers of rows, bias_i apart; where bias_i is 0, of columns. NULL: sums begin with 0. */
     const float *bias;
     int64_t bias_i;

@@ -21,7 +21,7 @@ struct td_rect {
     bool biased; /* sums begin with the bias */
 };
 
-/* Whether that is where the rectangle is summed. */
+/* Whether the rectangle is summed in a result that is that large. */
 static inline bool td_rect_is_far(const struct td_rect *r)
 {
     return r->g->out->dtype == TD_f32 && td_gemm_is_far(r->g->m * r->g->n * 4);

@@ -21,7 +21,7 @@ static __attribute__((noinline)) void td_column_bf16(struct td_block t, int64_t 
 
 /* ---- packing b ---- */
 
-#define AHEAD 4 /* rows of b that are fetched ahead */
+#define AHEAD 4 /* rows of b that are prefetched */
 #define LONG 64 /* elements of a row of b that are worth reading at once */
 
 /* k x cols of b, whose rows are runs, as td_gemm_pack has them, for whole panels: row after row,
