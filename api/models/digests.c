@@ -4,12 +4,11 @@
  *
  * Whoever needs a digest that is not there yet computes it at once, from the first byte, even if
  * the thread has begun: busy workers may leave that one no time for a second. Before each piece the
- * thread looks whether anybody still needs the digest. It takes no lock that others hold for long,
- * and frees no memory of malloc's, which would have the heaps trimmed.
+ * thread looks whether anybody still needs the digest. It takes no lock that others hold for long.
  *
  * Copies are counted in td_memory, as a request's bytes are, and are only made while half of it is
- * free. One lock guards the queue, who reads a copy and the last reference; it is not held while
- * bytes are read or given back. */
+ * free. One lock guards the queue, the number of readers of each copy, and the last reference;
+ * it is not held while bytes are read or given back. */
 #include "api/digest/digest.h"
 #include "api/models/kept.h"
 
@@ -20,8 +19,9 @@
 #include <sys/mman.h>
 
 #define SMALL ((size_t)256 << 10) /* bytes of a file that is hashed at once: a millisecond */
-#define MOST ((size_t)512 << 20)  /* bytes of all copies, */
-#define PART 8                    /* and of td_memory's one in so many */
+/* All copies take this many bytes at most, and an eighth of what td_memory may hold. */
+#define MOST ((size_t)512 << 20)
+#define PART 8
 
 struct td_digests {
     const struct td_topology *topology;
@@ -113,7 +113,14 @@ size_t td_served_unhashed(const struct td_served *served)
 
 bool td_served_is_alike(const struct td_served *a, const struct td_served *b)
 {
-    return a->file == b->file || !strcmp(td_served_digest(a), td_served_digest(b));
+    return a->file == b->file ||
+           (a->file_bytes == b->file_bytes && !strcmp(td_served_digest(a), td_served_digest(b)));
+}
+
+bool td_served_must_hash(const struct td_served *a, const struct td_served *b)
+{
+    return a->file != b->file && a->file_bytes == b->file_bytes &&
+           (!a->file->known || !b->file->known);
 }
 
 /* ---- the thread ---- */

@@ -43,7 +43,8 @@ const char *td_derived_name(enum td_derived derived);
 
 struct td_served_file {        /* shared by all td_served of one file; references are counted */
     atomic_int refs, sessions; /* sessions that use the file; api/sessions counts them */
-    struct td_digests *of;     /* whose the rest is */
+    /* Of digests.c: */
+    struct td_digests *of;
     atomic_bool known;
     char digest[65]; /* SHA-256 in hexadecimal, once it is known: td_served_digest */
     bool queued;
@@ -156,12 +157,14 @@ int td_api_no_model(struct td_request *req);
 /* ---- digests.c: which file it is of ---- */
 
 /* SHA-256 of the file, in hexadecimal; borrowed. Computed now where it is not known yet, which
- * takes some seconds for a gigabyte. */
+ * takes up to some two seconds, for 512 MiB. */
 const char *td_served_digest(const struct td_served *served);
 /* Bytes that this would have to read; 0: it is known. */
 size_t td_served_unhashed(const struct td_served *served);
-/* Whether both are of files with the same bytes; as td_served_digest. */
+/* Whether both are of files with the same bytes; as td_served_digest, where the sizes are equal. */
 bool td_served_is_alike(const struct td_served *a, const struct td_served *b);
+/* Whether that would have to compute a digest. */
+bool td_served_must_hash(const struct td_served *a, const struct td_served *b);
 
 /* ---- cost.c: what a run of it takes ---- */
 

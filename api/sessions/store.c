@@ -261,8 +261,8 @@ static struct td_session *find_unlike(struct td_session *session, const struct t
     return session;
 }
 
-/* Has the files of the model's sessions hashed before they are compared with the lock held. */
-static void hash_files(struct td_sessions *sessions, const char *model)
+/* Has the files hashed that find_unlike will compare with the lock held. */
+static void hash_files(struct td_sessions *sessions, const char *model, const struct td_served *now)
 {
     struct td_served *served;
     do {
@@ -270,12 +270,12 @@ static void hash_files(struct td_sessions *sessions, const char *model)
         pthread_mutex_lock(&sessions->lock);
         struct td_session_kin *kin = td_session_kin_of(sessions, model);
         for (struct td_session *s = kin ? kin->first : NULL; s && !served; s = s->sibling)
-            served = td_served_unhashed(s->served) ? s->served : NULL;
+            served = td_served_must_hash(s->served, now) ? s->served : NULL;
         if (served)
             atomic_fetch_add(&served->refs, 1);
         pthread_mutex_unlock(&sessions->lock);
         if (served)
-            td_served_digest(served);
+            td_served_is_alike(served, now);
         td_served_unref(&served);
     } while (served);
 }
@@ -287,7 +287,7 @@ static void end_model(void *arg, const char *model, const struct td_served *now)
     struct td_sessions *sessions = arg;
     int n;
     if (now)
-        hash_files(sessions, model);
+        hash_files(sessions, model, now);
     do {
         struct td_session *gone[TD_SESSION_AT_ONCE], *session, *next;
         struct td_session_waiter *waiters[TD_SESSION_AT_ONCE];
