@@ -47,7 +47,7 @@ class Rows(unittest.TestCase):
                         s.call("POST", "/v1/models/digits", (digits / "seven.json").read_bytes(), {"Content-Type": "application/json"})
                     here = command.replace("localhost:8080", f"127.0.0.1:{s.port}").replace("/tmp/figures", f"{path}/figures")
                     here = here.replace('"cpus":"0"', f'"cpus":"{service.CPUS[0]}"')
-                    for _ in range(3): # a team beside which others run rests for some 50 ms, with one thread (docs/pools.md)
+                    for _ in range(5): # a team beside which others run rests for some 50 ms, with one thread (docs/pools.md)
                         done = subprocess.run(["sh", "-c", here], cwd=ROOT, env=env, capture_output=True, text=True, timeout=120)
                         self.assertEqual((done.returncode, done.stderr), (0, ""))
                         if has_in_order(done.stdout, shown.split(" ... ")):
