@@ -319,7 +319,7 @@ bool td_team_is_crowded(void);
 /* Asks for short time slices, to be let in soon after waking (Linux from 6.12 on). */
 void td_thread_brisk(void);
 
-/* Gives the calling thread a nice value of 19: about 1 % of a CPU that others want. SCHED_IDLE
+/* Gives the calling thread a nice value of 10: about a tenth of a CPU that others want. SCHED_IDLE
  * would give it 0.3 %, and others waited seconds for a lock that it held. */
 void td_thread_give_way(void);
 

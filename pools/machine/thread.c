@@ -35,7 +35,7 @@ void td_thread_brisk(void)
 
 void td_thread_give_way(void)
 {
-    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19); /* not taken: not wrong */
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10); /* not taken: not wrong */
 }
 
 int td_bind_cpus(const char *text)

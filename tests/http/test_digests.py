@@ -88,7 +88,7 @@ class Digests(stateful.SessionTest):
             self.put("first", large(n))
         tasks = pathlib.Path(f"/proc/{self.service.pid}/task").iterdir()
         mine, = [int(task.name) for task in tasks if (task / "comm").read_text() == "td digests\n"]
-        self.assertTrue(service.eventually(lambda: os.getpriority(os.PRIO_PROCESS, mine) == 19))
+        self.assertTrue(service.eventually(lambda: os.getpriority(os.PRIO_PROCESS, mine) == 10))
         self.assertEqual(os.sched_getaffinity(mine), os.sched_getaffinity(0))
 
 
