@@ -2,9 +2,9 @@
  * (235 MB/s), it took more than half of a load. So a load copies the bytes of a large file and
  * answers, and a thread that gives way to all others hashes the copy.
  *
- * Whoever needs a digest that is not there yet computes it at once, from the first byte, even if
- * the thread has begun: busy workers may leave that one no time for a second. Before each piece the
- * thread looks whether anybody still needs the digest. It takes no lock that others hold for long.
+ * A caller that needs a digest before the thread has finished computes it itself, from the first
+ * byte, since busy workers may leave the thread no time for a second. Before each piece the thread
+ * checks whether the digest is still needed. It takes no lock that others hold for long.
  *
  * Copies are counted in td_memory, as a request's bytes are, and are only made while half of it is
  * free. One lock guards the queue, the number of readers of each copy, and the last reference;
@@ -135,7 +135,7 @@ static void *work(void *arg)
 {
     struct td_digests *digests = arg;
     pthread_setname_np(pthread_self(), "td digests");
-    td_bind_allowed(digests->topology); /* whoever has started it */
+    td_bind_allowed(digests->topology); /* its creator may be pinned to fewer CPUs */
     td_thread_give_way();
     pthread_mutex_lock(&digests->lock);
     while (!digests->stopping) {

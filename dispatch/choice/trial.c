@@ -205,8 +205,8 @@ static double near_peak(const struct trial *t)
     return call->op->flops(call) / (NEAR_PEAK * td_peaks_glance() * call->threads) * 1e9;
 }
 
-/* Releases the rivals from number n on, which are not timed; unless all, it keeps those that
- * multiply less, which the peak does not bound. */
+/* Drops the rivals from number n on: they are not timed. With all false, rows with fewer
+ * multiplications stay, since the peak does not bound their time. */
 static void leave_out(struct trial *t, int n, bool all)
 {
     int kept = n;

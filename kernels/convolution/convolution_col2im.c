@@ -4,8 +4,8 @@
  * added up where they belong (col2im, the way back of im2col). Nothing is multiplied by the zeros
  * that a stride puts between pixels.
  *
- * A result's columns that are a stride apart are summed side by side, in a line for each, so that
- * what is added are runs; the lines are interleaved at the end. */
+ * Columns of the result with the same remainder modulo the stride are summed in one contiguous
+ * line, so that the additions are vectors; the lines are interleaved at the end. */
 #include "kernels/convolution/convolution.h"
 #include "kernels/gemm/gemm_block.h"
 
