@@ -41,13 +41,35 @@ void sample_place(struct sample *s, enum sample_values values, struct td_tensor 
     s->laid[i].tensor = *t;
 }
 
+/* n elements, each of size bytes, the k-th from[k] to to[k * step]. */
+static void spread_line(char *to, int64_t step, const char *from, int64_t n, int64_t size)
+{
+#define SPREAD(type)                                                                               \
+    for (int64_t k = 0; k < n; k++)                                                                \
+        memcpy(to + k * step * (int64_t)sizeof(type), from + k * (int64_t)sizeof(type),            \
+               sizeof(type));
+    if (step == 1)
+        memcpy(to, from, (size_t)(n * size));
+    else if (size == 1)
+        SPREAD(uint8_t)
+    else if (size == 2)
+        SPREAD(uint16_t)
+    else if (size == 4)
+        SPREAD(uint32_t)
+    else
+        SPREAD(uint64_t)
+#undef SPREAD
+}
+
 /* Dense elements to where they lie by strides, of which element 0 is at to. */
 static void spread(char *to, const struct td_tensor *t, const char *from)
 {
-    int64_t size = (int64_t)td_dtype_size(t->dtype), n = td_numel(t), index[TD_MAX_RANK] = {0};
-    for (int64_t i = 0, at = 0; i < n; i++, from += size) {
-        memcpy(to + at * size, from, (size_t)size);
-        for (int d = t->rank - 1; d >= 0; d--) {
+    int64_t size = (int64_t)td_dtype_size(t->dtype), index[TD_MAX_RANK] = {0}, at = 0;
+    int last = t->rank - 1;
+    int64_t n = t->rank ? t->shape[last] : 1, step = t->rank ? t->stride[last] : 1;
+    for (int64_t lines = n ? td_numel(t) / n : 0; lines; lines--, from += n * size) {
+        spread_line(to + at * size, step, from, n, size);
+        for (int d = last - 1; d >= 0; d--) {
             at += t->stride[d];
             if (++index[d] < t->shape[d])
                 break;

@@ -13,6 +13,7 @@
 #define PAGE 4096
 #define GUARD 64
 #define FILL 0xa5
+#define KEPT 16
 
 static bool at_front;
 
@@ -28,10 +29,43 @@ static size_t room_of(size_t size)
     return size % PAGE ? (size + GUARD + PAGE - 1) / PAGE * PAGE : size;
 }
 
+/* Pages of freed tensors that may not be touched until they are a tensor's again: the system need
+ * not find and clear pages for each. The one that was freed first goes first. */
+static struct {
+    char *begin;
+    size_t room;
+} kept[KEPT];
+static int oldest;
+
+/* Pages that may not be touched, room bytes and one page on either side: kept ones or new. */
+static char *pages_of(size_t room)
+{
+    for (int i = 0; i < KEPT; i++)
+        if (kept[i].begin && kept[i].room == room) {
+            char *begin = kept[i].begin;
+            kept[i].begin = NULL;
+            return begin;
+        }
+    return mmap(NULL, room + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static void keep_pages(char *begin, size_t room)
+{
+    if (room && mprotect(begin + PAGE, room, PROT_NONE)) {
+        perror("sample_free");
+        exit(1);
+    }
+    if (kept[oldest].begin)
+        munmap(kept[oldest].begin, kept[oldest].room + 2 * PAGE);
+    kept[oldest].begin = begin;
+    kept[oldest].room = room;
+    oldest = (oldest + 1) % KEPT;
+}
+
 void *sample_alloc(size_t size)
 {
     size_t room = room_of(size);
-    char *p = mmap(NULL, room + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *p = pages_of(room);
     if (p == MAP_FAILED || (room && mprotect(p + PAGE, room, PROT_READ | PROT_WRITE))) {
         perror("sample_alloc");
         exit(1);
@@ -50,7 +84,7 @@ void sample_free(void *data, size_t size)
     size_t room = room_of(size);
     char *p = data;
     if (data)
-        munmap((is_at_front(p) ? p : p + size - room) - PAGE, room + 2 * PAGE);
+        keep_pages((is_at_front(p) ? p : p + size - room) - PAGE, room);
 }
 
 bool sample_guarded(const void *data, size_t size)
