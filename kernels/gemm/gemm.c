@@ -68,11 +68,13 @@ bool td_gemm_bias_is_plain(const struct td_gemm *g)
 /* ---- the plan of the vector rows ---- */
 
 /* Rows for which b is not read often enough to be packed: */
-#define FEW_SUMS 4      /* its columns are runs in memory */
-#define FEW 12          /* it is widened as it is read, or packed once for all calls */
-#define FEW_F32 64      /* else */
-#define FEW_ALIASED 24  /* and its rows meet in the same sets of a cache */
-#define SMALL 16384     /* elements of b that stay in the caches while they are read as they lie */
+#define FEW_SUMS 4     /* its columns are runs in memory */
+#define FEW 12         /* it is widened as it is read, or packed once for all calls */
+#define FEW_F32 64     /* else */
+#define FEW_ALIASED 24 /* and its rows meet in the same sets of a cache */
+#define FEW_FAR 8   /* and each comes from another page of far memory: hardware follows some 32 */
+#define APART 512   /* elements from row to row from which on that is so */
+#define SMALL 16384 /* elements of b that stay in the caches while they are read as they lie */
 #define ALONE (1 << 18) /* multiplications below which a second thread does not pay */
 
 int64_t td_gemm_lanes(const struct td_gemm *g)
@@ -81,6 +83,17 @@ int64_t td_gemm_lanes(const struct td_gemm *g)
         return g->k;
     int64_t step = g->group * g->pad;
     return (g->k + step - 1) / step * g->pad;
+}
+
+/* The most rows for which b, whose rows are runs, is read where it lies. */
+static int64_t few_of(const struct td_gemm *g)
+{
+    bool once = !g->rank && td_weight_to_pack(g->b);
+    if (once || g->b->dtype != TD_f32)
+        return FEW;
+    if (g->step_k >= APART && td_gemm_is_far(g->k * g->n * 4))
+        return FEW_FAR;
+    return g->step_k % 1024 ? FEW_F32 : FEW_ALIASED;
 }
 
 static enum td_gemm_path choose(const struct td_gemm *g)
@@ -93,9 +106,7 @@ static enum td_gemm_path choose(const struct td_gemm *g)
         return TD_GEMM_dot;
     if (g->step_k == 1)
         return g->m <= FEW_SUMS ? TD_GEMM_dot : TD_GEMM_packed;
-    bool once = !g->rank && td_weight_to_pack(g->b), plain = !once && g->b->dtype == TD_f32;
-    int64_t few = !plain ? FEW : g->step_k % 1024 ? FEW_F32 : FEW_ALIASED;
-    return g->m <= few || g->k * g->n <= SMALL ? TD_GEMM_direct : TD_GEMM_packed;
+    return g->m <= few_of(g) || g->k * g->n <= SMALL ? TD_GEMM_direct : TD_GEMM_packed;
 }
 
 /* Halves a size, in multiples of step. */
