@@ -250,7 +250,7 @@ TD_INLINE V o_softshrink(V x, V by)
 
 TD_INLINE V o_hardsigmoid(V x)
 {
-    return L_div(o_clamp(L_add(x, L_c(3)), L_c(0), L_c(6)), L_c(6));
+    return L_mul(o_clamp(L_add(x, L_c(3)), L_c(0), L_c(6)), L_c((td_real)(1.0 / 6)));
 }
 
 TD_INLINE V o_hardswish(V x)

@@ -9,7 +9,7 @@
 #include "kernels/onednn/text.h"
 #include "kernels/pointwise/pointwise.h"
 
-#define TD_POST_RUN 128 /* elements that are done at a time, at most */
+#define TD_POST_RUN 256 /* elements that are done at a time, at most */
 
 struct td_post_op {
     enum td_point point;
@@ -44,8 +44,19 @@ static inline int64_t td_post_at(const struct td_tensor *other, const struct td_
     return n == td_numel(out) ? at : n > 1 ? at % n : 0;
 }
 
-/* In the level's lanes, FP32: n numbers, at most TD_POST_RUN and all of one row of out, from
- * element at on. x has room for TD_POST_RUN. */
+/* Whether no post-op has a tensor of one number a column: a run may go over ends of rows. */
+static inline bool td_post_is_even(const struct td_post *post, const struct td_tensor *out)
+{
+    bool even = true;
+    for (int i = 0; i < post->n; i++) {
+        int64_t n = post->op[i].other ? td_numel(post->op[i].other) : 1;
+        even = even && (n == 1 || n == td_numel(out));
+    }
+    return even;
+}
+
+/* In the level's lanes, FP32: n numbers, at most TD_POST_RUN, from element at of out on; all of one
+ * row, unless td_post_is_even. x has room for whole vectors. */
 typedef void td_post_run(const struct td_post *post, const struct td_tensor *out, int64_t at,
                          int64_t n, float *x);
 td_post_run td_post_default, td_post_avx2, td_post_avx512;

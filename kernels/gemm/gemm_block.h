@@ -58,8 +58,9 @@ struct td_block {
     const void *b;  /* rows of it, ldb apart: a panel, or the matrix itself */
     float *c;       /* sums, in FP32 or INT32 */
     int64_t lda, ldb, ldc;
-    bool add; /* sums begin with what c holds; else with the bias */
-    bool far; /* c is not in a near cache: its lines are prefetched while the sums are made */
+    int64_t cols; /* of c, which end in the block's last vector */
+    bool add;     /* sums begin with what c holds; else with the bias */
+    bool far;     /* c is not in a near cache: its lines are prefetched while the sums are made */
     /* Numbers of rows, bias_i apart; where bias_i is 0, of columns. NULL: sums begin with 0. */
     const float *bias;
     int64_t bias_i;
@@ -91,6 +92,13 @@ TD_INLINE td_vf td_block_spread(const float *p, const enum td_step step)
     return (td_vf)(bits + (td_vu){0});
 }
 
+/* Vector v of a row of which only the block's columns may be read. */
+TD_INLINE td_vf td_block_load(const struct td_block *t, const float *row, const int v, const int nv)
+{
+    const float *p = row + v * TD_LANES;
+    return v < nv - 1 ? td_load(p) : td_load_next(p, t->cols - v * TD_LANES, 0);
+}
+
 /* What the sums begin with. */
 TD_INLINE void td_block_begin(const struct td_block *t, td_vf acc[][8], const int mr, const int nv)
 {
@@ -98,9 +106,9 @@ TD_INLINE void td_block_begin(const struct td_block *t, td_vf acc[][8], const in
     for (int i = 0; i < mr; i++)
 #pragma GCC unroll 8
         for (int v = 0; v < nv; v++)
-            acc[i][v] = t->add       ? td_load(t->c + i * t->ldc + v * TD_LANES)
+            acc[i][v] = t->add       ? td_block_load(t, t->c + i * t->ldc, v, nv)
                         : !t->bias   ? (td_vf){0}
-                        : !t->bias_i ? td_load(t->bias + v * TD_LANES)
+                        : !t->bias_i ? td_block_load(t, t->bias, v, nv)
                                      : td_set(t->bias[i * t->bias_i]);
 }
 
@@ -125,11 +133,17 @@ TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv
                 acc[i][v] = td_block_step(acc[i][v], a, b[v], step);
         }
     }
+    bool whole = t->cols >= nv * TD_LANES;
 #pragma GCC unroll 16
     for (int i = 0; i < mr; i++)
 #pragma GCC unroll 8
-        for (int v = 0; v < nv; v++)
-            td_store(t->c + i * t->ldc + v * TD_LANES, acc[i][v]);
+        for (int v = 0; v < nv; v++) {
+            float *c = t->c + i * t->ldc + v * TD_LANES;
+            if (whole || v < nv - 1)
+                td_store(c, acc[i][v]);
+            else
+                td_store_n(c, t->cols - v * TD_LANES, acc[i][v]);
+        }
 }
 
 /* As many of the rows as one block of nv vectors takes; says how many. */
@@ -158,36 +172,14 @@ TD_INLINE int64_t td_block_rows(const struct td_block *t, int64_t rows, const in
     return 1;
 }
 
-/* Moves the first cols of a block's rows. */
-static inline void td_block_move(float *to, int64_t ldt, const float *from, int64_t ldf,
-                                 int64_t rows, int64_t cols)
-{
-    for (int64_t i = 0; i < rows; i++)
-        memcpy(to + i * ldt, from + i * ldf, (size_t)cols * sizeof *to);
-}
-
-/* rows x cols of c, at most nv vectors; where fewer columns, the block goes by way of the stack. */
+/* rows x cols of c, which end in vector nv. */
 TD_INLINE void td_block_vectors(struct td_block t, int64_t rows, int64_t cols, const int nv,
                                 const enum td_step step)
 {
-    float edge[TD_MR * TD_NR] __attribute__((aligned(64))), bias[TD_NR];
-    const int wide = nv * TD_LANES;
-    float *c = t.c;
-    int64_t ldc = t.ldc, done;
-    if (t.bias && !t.bias_i && cols < wide)
-        t.bias = memcpy(bias, t.bias, (size_t)cols * sizeof *bias);
-    for (; rows > 0; rows -= done, t.a += done * t.lda, c += done * ldc) {
-        int64_t some = rows < TD_MR ? rows : TD_MR;
-        t.c = c;
-        if (cols < wide) {
-            t.c = edge, t.ldc = wide;
-            if (t.add)
-                td_block_move(edge, wide, c, ldc, some, cols);
-        }
-        done = td_block_rows(&t, some, nv, step);
+    t.cols = cols;
+    for (int64_t done; rows > 0; rows -= done, t.a += done * t.lda, t.c += done * t.ldc) {
+        done = td_block_rows(&t, rows, nv, step);
         t.bias = t.bias ? t.bias + done * t.bias_i : NULL;
-        if (cols < wide)
-            td_block_move(c, ldc, edge, wide, done, cols);
     }
 }
 

@@ -262,6 +262,7 @@ static void td_group_rect(struct td_rect *r)
         p += lanes;
     } while (p < all);
     td_tiles_release(&tiles);
+    td_rect_finish(r, 0, r->rows);
 }
 
 /* The product, whose rectangles run computes by td_group_rect. g->group and g->pad are the

@@ -27,7 +27,7 @@ static inline bool td_rect_is_far(const struct td_rect *r)
     return r->g->out->dtype == TD_f32 && td_gemm_is_far(r->g->m * r->g->n * 4);
 }
 
-typedef void td_rect_run(struct td_rect *r); /* computes one, from sums to out */
+typedef void td_rect_run(struct td_rect *r); /* computes one, and finishes all of its rows */
 
 /* Levels of one width share their formulas. */
 #if TD_VBYTES == 64
@@ -93,15 +93,50 @@ static inline void td_rect_finish_row(const struct td_rect *r, int64_t i, float 
         TD_RECT_POST(&g->post, g->out, r->at + (r->i + i) * g->n + r->j, r->cols, x);
 }
 
-/* All of a finished rectangle, and BF16's rounding. */
-static inline void td_rect_finish(const struct td_rect *r)
+/* Post-ops of n elements in a run, from element at of the result on, where they lie. */
+static inline void td_rect_post(const struct td_gemm *g, int64_t at, float *c, int64_t n)
+{
+    float x[TD_POST_RUN] __attribute__((aligned(64)));
+    for (int64_t some; n > 0; n -= some, at += some, c += some) {
+        some = n < TD_POST_RUN ? n : TD_POST_RUN;
+        int64_t whole = some / TD_LANES * TD_LANES;
+        if (whole == some) {
+            TD_RECT_POST(&g->post, g->out, at, some, c);
+            continue;
+        }
+        for (int64_t i = 0; i < some; i += TD_LANES)
+            td_store(x + i, td_load_next(c + i, some - i, 0));
+        TD_RECT_POST(&g->post, g->out, at, some, x);
+        for (int64_t i = 0; i < some; i += TD_LANES)
+            td_store_next(c + i, some - i, td_load(x + i));
+    }
+}
+
+/* Post-ops of rows of FP32 that need nothing else: a run of all of them where that is a result. */
+static inline void td_rect_post_rows(const struct td_rect *r, int64_t first, int64_t rows)
+{
+    const struct td_gemm *g = r->g;
+    int64_t at = r->at + (r->i + first) * g->n + r->j;
+    float *c = r->c + first * r->ldc;
+    if (r->cols == g->n && td_post_is_even(&g->post, g->out))
+        td_rect_post(g, at, c, rows * g->n);
+    else
+        for (int64_t i = 0; i < rows; i++)
+            td_rect_post(g, at + i * g->n, c + i * r->ldc, r->cols);
+}
+
+/* What follows the sums of rows from number first on, and BF16's rounding. */
+static inline void td_rect_finish(const struct td_rect *r, int64_t first, int64_t rows)
 {
     const struct td_gemm *g = r->g;
     bool half = g->out->dtype == TD_bf16;
     float x[TD_GEMM_COLS] __attribute__((aligned(64)));
-    if (!half && (!g->bias || r->biased) && !g->scaled && !g->post.n)
+    if (!half && (!g->bias || r->biased) && !g->scaled) {
+        if (g->post.n)
+            td_rect_post_rows(r, first, rows);
         return;
-    for (int64_t i = 0; i < r->rows; i++) {
+    }
+    for (int64_t i = first; i < first + rows; i++) {
         uint16_t *out = (uint16_t *)r->out + (r->i + i) * g->n + r->j;
         td_rect_finish_row(r, i, x);
         if (!half)
@@ -152,7 +187,6 @@ static void td_gemm_slots(void *arg, int64_t begin, int64_t end)
             r.c = half ? (float *)(r.slot + plan->at_out) : (float *)r.out + r.i * job->g->n + r.j;
             r.ldc = half ? r.cols : job->g->n;
             job->run(&r);
-            td_rect_finish(&r);
         }
     }
 }

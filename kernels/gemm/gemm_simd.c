@@ -137,6 +137,8 @@ TD_INLINE void td_rect_packed(const struct td_rect *r, const bool half)
                 td_rect_begin(r, i, j, &t);
                 td_column_f32(t, rows, r->cols - j < TD_NR ? r->cols - j : TD_NR);
             }
+            if (p + k == g->k)
+                td_rect_finish(r, i, rows);
         }
     }
 }
@@ -161,13 +163,13 @@ TD_INLINE void td_rect_direct(const struct td_rect *r, const bool half)
             t.b = panel, t.ldb = TD_NR;
             td_column_f32(t, r->rows, left);
         } else if (r->rows == 1 && left >= 8 * TD_LANES) {
-            step = 8 * TD_LANES;
+            t.cols = step = 8 * TD_LANES;
             td_block_run(&t, 1, 8, half ? TD_STEP_widen : TD_STEP_f32);
         } else if (r->rows == 2 && left >= 4 * TD_LANES) {
-            step = 4 * TD_LANES;
+            t.cols = step = 4 * TD_LANES;
             td_block_run(&t, 2, 4, half ? TD_STEP_widen : TD_STEP_f32);
         } else if (r->rows == 3 && left >= 4 * TD_LANES) {
-            step = 4 * TD_LANES;
+            t.cols = step = 4 * TD_LANES;
             td_block_run(&t, 3, 4, half ? TD_STEP_widen : TD_STEP_f32);
         } else if (half) {
             td_column_bf16(t, r->rows);
@@ -175,6 +177,7 @@ TD_INLINE void td_rect_direct(const struct td_rect *r, const bool half)
             td_column_f32(t, r->rows, TD_NR);
         }
     }
+    td_rect_finish(r, 0, r->rows);
 }
 
 /* The rectangle's columns of b, each a run of k: where they lie, or copied into the slot. */
@@ -217,6 +220,7 @@ TD_INLINE void td_rect_dot(const struct td_rect *r, const bool half)
                 td_dot_rows(&t, r->rows - i, 1, half);
         }
     }
+    td_rect_finish(r, 0, r->rows);
 }
 
 static void td_rect_f32(struct td_rect *r)

@@ -70,21 +70,10 @@ static void some_rows(void *arg, int64_t begin, int64_t end)
         }
 }
 
-/* Whether no post-op has a tensor of one number a column: a run may go over ends of rows. */
-static bool is_even(const struct td_post *post, const struct td_tensor *out)
-{
-    bool even = true;
-    for (int i = 0; i < post->n; i++) {
-        int64_t n = post->op[i].other ? td_numel(post->op[i].other) : 1;
-        even = even && (n == 1 || n == td_numel(out));
-    }
-    return even;
-}
-
 void TD_NAME(post_all)(const struct td_post *post, const struct td_tensor *out, int threads)
 {
     int64_t cols = out->rank ? out->shape[out->rank - 1] : 1, n = td_numel(out), all = 1;
-    while (is_even(post, out) && all * cols < TD_POST_RUN && n % (2 * all * cols) == 0)
+    while (td_post_is_even(post, out) && all * cols < TD_POST_RUN && n % (2 * all * cols) == 0)
         all *= 2; /* rows are as one: short ones are many calls */
     cols *= all;
     struct job job = {post, out, cols};
