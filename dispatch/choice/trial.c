@@ -23,9 +23,13 @@
 #define FAR 1.5    /* a row slower than this times the best is not timed again, */
 #define CLOSE 1.15 /* nor one slower than this, once it ran in a round */
 /* Rows behind one that does this much of what the CPU can do are not timed, unless they multiply
- * less, nor any behind one of ours that takes SHORT_NS: calling a library takes half of that. */
+ * less. */
 #define NEAR_PEAK 0.9
+/* Nor is a library asked where one of our rows takes no longer than this: to make its primitive
+ * takes it a millisecond, and to call it half of SHORT_NS. Of FP32, where the CPU has no
+ * instructions that only a library would use, it was hardly ever faster up to SHORT_F32_NS. */
 #define SHORT_NS 2000
+#define SHORT_F32_NS 8000
 #define HOPELESS 3      /* a first run is stopped after this times the best, plus */
 #define SLACK_NS 500000 /* this for what a first run makes */
 #define FIRST_TELLS 16  /* a first run of this times the slack is not repeated */
@@ -54,6 +58,27 @@ struct trial {
 static bool is_beaten(enum td_isa isa, enum td_isa higher)
 {
     return isa == TD_ISA_default ? higher != isa : isa < TD_ISA_avx512 && higher >= TD_ISA_avx512;
+}
+
+/* Nanoseconds that the call takes at what the CPU can do at best in FP32. */
+static double peak_ns(const struct trial *t)
+{
+    const struct td_call *call = &t->copy.call;
+    return call->op->flops(call) / (td_peaks_glance() * call->threads) * 1e9;
+}
+
+/* Nanoseconds in which a row comes near that; 0: not known. A further row of the same
+ * multiplications could hardly be faster then, and would pack the weights once more. */
+static double near_peak(const struct trial *t)
+{
+    bool known = !t->asked && td_row_dtype(&t->copy.call) == TD_f32;
+    return known && t->copy.call.op->flops ? peak_ns(t) / NEAR_PEAK : 0;
+}
+
+/* The time of one of our rows behind which no library's is asked. */
+static double short_ns(const struct trial *t)
+{
+    return td_row_dtype(&t->copy.call) == TD_f32 ? SHORT_F32_NS : SHORT_NS;
 }
 
 /* Whether a library's row is among the rivals. */
@@ -103,15 +128,31 @@ static bool ask(struct trial *t, struct rival *r)
     return true;
 }
 
+/* Moves rivals that are to be asked later behind the others, which keep their order. */
+static void put_last(struct trial *t)
+{
+    struct rival later[TD_MEASURED];
+    int n = 0, kept = 0;
+    for (int i = 0; i < t->n; i++)
+        if (t->rival[i].later)
+            later[n++] = t->rival[i];
+        else
+            t->rival[kept++] = t->rival[i];
+    memcpy(&t->rival[kept], later, (size_t)n * sizeof *later);
+}
+
 /* Finds the rows to be timed, which take the call: not the reference, and, unless a client asked,
- * no rows that cannot win. A library's behind one of ours is asked when its turn comes. */
+ * no rows that cannot win. A library's behind one of ours is asked when its turn comes, and where
+ * ours may be short, each library's comes last. */
 static void find_rivals(struct trial *t, const struct td_impl *rows)
 {
     enum td_isa own = TD_ISA_default;
-    bool has_own = false;
+    bool has_own = false, counts = !t->asked && t->copy.call.op->flops,
+         may_be_short = counts && peak_ns(t) <= short_ns(t);
     for (const struct td_impl *row = rows; row[1].run && t->n < TD_MEASURED; row++) {
         struct rival *r = &t->rival[t->n];
-        *r = (struct rival){.row = row, .later = !t->asked && row->library && has_own};
+        *r = (struct rival){.row = row,
+                            .later = !t->asked && row->library && (has_own || may_be_short)};
         if ((!t->asked && !row->library && is_beaten(row->isa, own)) || is_there(t, row) ||
             (!r->later && !ask(t, r)))
             continue;
@@ -122,6 +163,8 @@ static void find_rivals(struct trial *t, const struct td_impl *rows)
         if (!t->asked && leads(row))
             break;
     }
+    if (may_be_short)
+        put_last(t);
 }
 
 /* The time in ns; for one thread its CPU time, which does not include waiting for the CPU. */
@@ -195,16 +238,6 @@ static bool is_over(const struct trial *t)
     return td_stopped() || is_crowded(t);
 }
 
-/* Nanoseconds in which a row comes near what the CPU can do at best; 0: not known. A further row
- * of the same multiplications could hardly be faster then, and would pack the weights once more. */
-static double near_peak(const struct trial *t)
-{
-    const struct td_call *call = &t->copy.call;
-    if (t->asked || td_row_dtype(call) != TD_f32 || !call->op->flops)
-        return 0;
-    return call->op->flops(call) / (NEAR_PEAK * td_peaks_glance() * call->threads) * 1e9;
-}
-
 /* Drops the rivals from number n on: they are not timed. With all false, rows with fewer
  * multiplications stay, since the peak does not bound their time. */
 static void leave_out(struct trial *t, int n, bool all)
@@ -261,7 +294,7 @@ static void try_rivals(struct trial *t)
             continue;
         }
         try_rival(t, r, best_of(t, i));
-        bool is_short = !t->asked && !r->row->library && r->ns <= SHORT_NS;
+        bool is_short = !t->asked && !r->row->library && r->ns <= short_ns(t);
         if ((is_short || r->ns <= peak) && !is_over(t))
             leave_out(t, i + 1, is_short);
     }
@@ -326,7 +359,7 @@ static void settle(const struct trial *t, const struct td_impl *rows, const stru
     for (int i = 0; i < t->n; i++) {
         m->tried[i].row = t->rival[i].row;
         m->tried[i].us = isinf(t->rival[i].ns) ? 0 : t->rival[i].ns * 1e-3;
-        if (!m->row && t->rival[i].ns <= EQUAL * best)
+        if (t->rival[i].ns <= EQUAL * best && (!m->row || t->rival[i].row < m->row))
             m->row = t->rival[i].row;
     }
 }

@@ -157,6 +157,7 @@ static int attach(struct td_plan *plan, const struct follow *f, struct td_plan_s
 struct selected {
     const struct td_impl *row; /* NULL: an error */
     double us;                 /* what it takes; 0: it was not measured */
+    bool contested;            /* it was measured beside a library's, which took the call, too */
 };
 
 static struct selected select_row(struct posts *p, const struct td_plan_step *step)
@@ -169,21 +170,26 @@ static struct selected select_row(struct posts *p, const struct td_plan_step *st
         return selected;
     if (!td_run_select(run, &scratch))
         selected.row = run->impl;
-    if (selected.row && td_measured_of(run->rows, &run->call, &measured))
+    if (selected.row && td_measured_of(run->rows, &run->call, &measured)) {
         selected.us = td_measured_us(&measured, selected.row);
+        for (int i = 0; i < measured.n && measured.n > 1; i++)
+            selected.contested |= measured.tried[i].row->library;
+    }
     td_run_release(run);
     return selected;
 }
 
 /* Whether the step is not slower with post-ops. All rows of a convolution apply them, and the
- * fastest is taken. A linear or dense must be computed by the same row with and without, or by one
- * that was measured to be slower by no more than what the steps that follow take at least. */
+ * fastest is taken, as of a linear or dense where a library's took the call with them. Else it must
+ * be computed by the same row with and without, or by one that was measured to be slower by no more
+ * than what the steps that follow take at least. */
 static bool is_taken(struct posts *p, const struct td_plan_step *plain,
                      const struct td_plan_step *with, int n_steps)
 {
     const double step_us = 0.3;
     struct selected fused = select_row(p, with);
-    if (!fused.row || !strcmp(plain->handle->schema.name, "conv2d_channels_last"))
+    if (!fused.row || fused.contested ||
+        !strcmp(plain->handle->schema.name, "conv2d_channels_last"))
         return fused.row;
     struct selected alone = select_row(p, plain);
     if (fused.row == alone.row)
