@@ -1,9 +1,8 @@
 /* Times the rows that take a call, on a dense copy of the call in memory of its own. So the call
  * needs no data yet, none are changed, and this can be done when plans are made. Trying the rows in
  * turn on clients' calls was rejected: equal calls would differ in the last bits of results. */
-#include "dispatch/choice/copy.h"
 #include "dispatch/choice/kinds.h"
-#include "dispatch/choice/peaks.h"
+#include "dispatch/choice/rivals.h"
 #include "kernels/trap.h"
 #include "pools/pools.h"
 
@@ -20,155 +19,16 @@
  * so that there a run of LONG_NS tells well enough. */
 #define ALL_NS 3000000
 #define LONG_NS 20000
-#define FAR 1.5    /* a row slower than this times the best is not timed again, */
-#define CLOSE 1.15 /* nor one slower than this, once it ran in a round */
-/* Rows behind one that does this much of what the CPU can do are not timed, unless they multiply
- * less. */
-#define NEAR_PEAK 0.9
-/* Nor is a library asked where one of our rows takes no longer than this: to make its primitive
- * takes it a millisecond, and to call it half of SHORT_NS. Of FP32, where the CPU has no
- * instructions that only a library would use, it was hardly ever faster up to SHORT_F32_NS. */
-#define SHORT_NS 2000
-#define SHORT_F32_NS 8000
+#define FAR 1.5         /* a row slower than this times the best is not timed again, */
+#define CLOSE 1.15      /* nor one slower than this, once it ran in a round */
 #define HOPELESS 3      /* a first run is stopped after this times the best, plus */
 #define SLACK_NS 500000 /* this for what a first run makes */
 #define FIRST_TELLS 16  /* a first run of this times the slack is not repeated */
 #define TRIES 3         /* of a run that was kept off the CPU by others */
 #define EQUAL 1.03      /* rows within this of the best are equal: the first in the table is used */
 
-struct rival {
-    const struct td_impl *row;
-    struct td_prepared prepared;
-    bool later; /* it is asked when its turn comes: to make a library's primitive takes longer than
-                   to time a row */
-    double ns;
-};
-
-struct trial {
-    struct td_copy copy;
-    const struct td_call *of;
-    size_t scratch;
-    bool asked; /* a client asked: times all rows to their end */
-    int n;
-    struct rival rival[TD_MEASURED];
-};
-
-/* Whether one of our rows cannot beat one of the higher level: it is the same code with vectors of
- * half the width, or without vectors. */
-static bool is_beaten(enum td_isa isa, enum td_isa higher)
-{
-    return isa == TD_ISA_default ? higher != isa : isa < TD_ISA_avx512 && higher >= TD_ISA_avx512;
-}
-
-/* Nanoseconds that the call takes at what the CPU can do at best in FP32. */
-static double peak_ns(const struct trial *t)
-{
-    const struct td_call *call = &t->copy.call;
-    return call->op->flops(call) / (td_peaks_glance() * call->threads) * 1e9;
-}
-
-/* Nanoseconds in which a row comes near that; 0: not known. A further row of the same
- * multiplications could hardly be faster then, and would pack the weights once more. */
-static double near_peak(const struct trial *t)
-{
-    bool known = !t->asked && td_row_dtype(&t->copy.call) == TD_f32;
-    return known && t->copy.call.op->flops ? peak_ns(t) / NEAR_PEAK : 0;
-}
-
-/* The time of one of our rows behind which no library's is asked. */
-static double short_ns(const struct trial *t)
-{
-    return td_row_dtype(&t->copy.call) == TD_f32 ? SHORT_F32_NS : SHORT_NS;
-}
-
-/* Whether a library's row is among the rivals. */
-static bool has_library(const struct trial *t)
-{
-    bool has = false;
-    for (int i = 0; i < t->n; i++)
-        has |= t->rival[i].row->library && !t->rival[i].later;
-    return has;
-}
-
-/* Whether an earlier row is the same code: tables list it again behind others, for calls that it is
- * to leave to these. */
-static bool is_there(const struct trial *t, const struct td_impl *row)
-{
-    bool is = false;
-    for (int i = 0; i < t->n; i++)
-        is |= t->rival[i].row->run == row->run && t->rival[i].row->isa == row->isa;
-    return is;
-}
-
-/* Whether one of our rows stands in front of a library's, and its code nowhere behind that: such
- * an order says that it is no slower wherever it takes a call (CONTRIBUTING.md). */
-static bool leads(const struct td_impl *row)
-{
-    bool library = false, again = false;
-    for (const struct td_impl *behind = row + 1; behind->run; behind++) {
-        library = library || behind->library;
-        again = again || (behind->run == row->run && behind->isa == row->isa);
-    }
-    return !row->library && library && !again;
-}
-
-/* Asks the rival's row whether it takes the call. False: it does not, or is not to be timed. */
-static bool ask(struct trial *t, struct rival *r)
-{
-    r->later = false;
-    if (td_row_objection(&t->copy.call, r->row, &r->prepared))
-        return false;
-    size_t bytes = td_room_of(r->prepared.scratch);
-    bool hopeless = !t->asked && r->prepared.rearranges && has_library(t);
-    if (bytes > 2 * TD_COPY_BYTES || hopeless) {
-        td_prepared_release(&r->prepared);
-        return false;
-    }
-    t->scratch = bytes > t->scratch ? bytes : t->scratch;
-    return true;
-}
-
-/* Moves rivals that are to be asked later behind the others, which keep their order. */
-static void put_last(struct trial *t)
-{
-    struct rival later[TD_MEASURED];
-    int n = 0, kept = 0;
-    for (int i = 0; i < t->n; i++)
-        if (t->rival[i].later)
-            later[n++] = t->rival[i];
-        else
-            t->rival[kept++] = t->rival[i];
-    memcpy(&t->rival[kept], later, (size_t)n * sizeof *later);
-}
-
-/* Finds the rows to be timed, which take the call: not the reference, and, unless a client asked,
- * no rows that cannot win. A library's behind one of ours is asked when its turn comes, and where
- * ours may be short, each library's comes last. */
-static void find_rivals(struct trial *t, const struct td_impl *rows)
-{
-    enum td_isa own = TD_ISA_default;
-    bool has_own = false, counts = !t->asked && t->copy.call.op->flops,
-         may_be_short = counts && peak_ns(t) <= short_ns(t);
-    for (const struct td_impl *row = rows; row[1].run && t->n < TD_MEASURED; row++) {
-        struct rival *r = &t->rival[t->n];
-        *r = (struct rival){.row = row,
-                            .later = !t->asked && row->library && (has_own || may_be_short)};
-        if ((!t->asked && !row->library && is_beaten(row->isa, own)) || is_there(t, row) ||
-            (!r->later && !ask(t, r)))
-            continue;
-        has_own = has_own || !row->library;
-        if (!row->library && row->isa > own)
-            own = row->isa;
-        t->n++;
-        if (!t->asked && leads(row))
-            break;
-    }
-    if (may_be_short)
-        put_last(t);
-}
-
 /* The time in ns; for one thread its CPU time, which does not include waiting for the CPU. */
-static double now_ns(const struct trial *t)
+static double now_ns(const struct td_trial *t)
 {
     struct timespec at;
     clock_gettime(t->copy.call.threads > 1 ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID, &at);
@@ -176,7 +36,7 @@ static double now_ns(const struct trial *t)
 }
 
 /* The mean time in ns of that many runs; INFINITY: one has trapped. */
-static double time_runs(struct trial *t, struct rival *r, int times)
+static double time_runs(struct td_trial *t, struct td_rival *r, int times)
 {
     double begin = now_ns(t);
     t->copy.call.prepared = &r->prepared;
@@ -188,7 +48,7 @@ static double time_runs(struct trial *t, struct rival *r, int times)
 
 /* Nanoseconds that a row may take beyond HOPELESS times the best: it may pack weights, which takes
  * less than 1 ns a byte. */
-static double slack_of(const struct trial *t)
+static double slack_of(const struct td_trial *t)
 {
     double bytes = 0;
     for (int i = 0; i < t->copy.call.n_args; i++)
@@ -199,7 +59,7 @@ static double slack_of(const struct trial *t)
 
 /* The time of one run that is stopped after most ns, so that a slow row costs little. A run that
  * was stopped because others kept it off the CPU is repeated, up to TRIES times. */
-static double time_limited(struct trial *t, struct rival *r, double most)
+static double time_limited(struct td_trial *t, struct td_rival *r, double most)
 {
     const struct td_stop *caller = td_stop_obeyed;
     bool stopped = true;
@@ -218,7 +78,7 @@ static double time_limited(struct trial *t, struct rival *r, double most)
 }
 
 /* The best time of the first n rows. */
-static double best_of(const struct trial *t, int n)
+static double best_of(const struct td_trial *t, int n)
 {
     double best = INFINITY;
     for (int i = 0; i < n; i++)
@@ -227,20 +87,20 @@ static double best_of(const struct trial *t, int n)
 }
 
 /* Whether other processes use the team's CPUs, so that times would be mostly theirs. */
-static bool is_crowded(const struct trial *t)
+static bool is_crowded(const struct td_trial *t)
 {
     return !t->asked && t->copy.call.threads > 1 && td_team_is_crowded();
 }
 
 /* Whether timing has to end. */
-static bool is_over(const struct trial *t)
+static bool is_over(const struct td_trial *t)
 {
     return td_stopped() || is_crowded(t);
 }
 
 /* Drops the rivals from number n on: they are not timed. With all false, rows with fewer
  * multiplications stay, since the peak does not bound their time. */
-static void leave_out(struct trial *t, int n, bool all)
+static void leave_out(struct td_trial *t, int n, bool all)
 {
     int kept = n;
     for (int i = n; i < t->n; i++) {
@@ -254,9 +114,9 @@ static void leave_out(struct trial *t, int n, bool all)
 
 /* Asks a row that was to be asked later, which may want more scratch. False: it is out, or for want
  * of memory all are, since the copy has lost what it had. */
-static bool ask_later(struct trial *t, int i)
+static bool ask_later(struct td_trial *t, int i)
 {
-    if (!ask(t, &t->rival[i]))
+    if (!td_rival_ask(t, &t->rival[i]))
         memmove(&t->rival[i], &t->rival[i + 1], (size_t)(--t->n - i) * sizeof *t->rival);
     else if (td_copy_give_memory(&t->copy, t->of, t->scratch))
         return true;
@@ -268,40 +128,56 @@ static bool ask_later(struct trial *t, int i)
 /* Whether a first run tells enough: what it made and touched is nothing beside it, or one of our
  * rows, which pack weights within the slack, took longer than it may. A library's first run may
  * make anything: it compiles, and creates what reorders its weights. */
-static bool tells_enough(const struct trial *t, const struct rival *r, double most)
+static bool tells_enough(const struct td_trial *t, const struct td_rival *r, double most)
 {
     return !t->asked && (r->ns >= FIRST_TELLS * slack_of(t) || (!r->row->library && r->ns > most));
 }
 
 /* Runs a row twice, unless the first run tells enough. That makes and touches what later ones
- * reuse, so the second counts. A library's cannot be stopped. */
-static void try_rival(struct trial *t, struct rival *r, double best)
+ * reuse, so the second counts. A library's cannot be stopped. False: it was, where no other row has
+ * run, as it is not short. */
+static bool try_rival(struct td_trial *t, struct td_rival *r, double best)
 {
-    double most = HOPELESS * best + slack_of(t);
-    bool limited = !t->asked && !r->row->library && !isinf(best);
+    bool guess = isinf(best) && t->may_be_short && !r->put_off;
+    double most = HOPELESS * (guess ? td_trial_short_ns(t) : best) + slack_of(t);
+    bool limited = !t->asked && !r->row->library && !isinf(most);
     r->ns = 0;
     for (int run = 0; run < 2 && !is_over(t) && (!run || !tells_enough(t, r, most)); run++)
         r->ns = limited ? time_limited(t, r, most) : time_runs(t, r, 1);
+    return !guess || r->row->library || r->ns <= most || r->ns >= FIRST_TELLS * slack_of(t);
 }
 
-static void try_rivals(struct trial *t)
+/* Gives the rival its turn behind the others. */
+static void put_off(struct td_trial *t, int i)
 {
-    double peak = near_peak(t);
+    struct td_rival r = t->rival[i];
+    r.put_off = true;
+    r.ns = INFINITY;
+    memmove(&t->rival[i], &t->rival[i + 1], (size_t)(t->n - i - 1) * sizeof r);
+    t->rival[t->n - 1] = r;
+}
+
+static void try_rivals(struct td_trial *t)
+{
+    double peak = td_trial_near_peak_ns(t);
     for (int i = 0; i < t->n && !is_over(t); i++) {
-        struct rival *r = &t->rival[i];
+        struct td_rival *r = &t->rival[i];
         if (r->later && !ask_later(t, i)) {
             i--;
             continue;
         }
-        try_rival(t, r, best_of(t, i));
-        bool is_short = !t->asked && !r->row->library && r->ns <= short_ns(t);
+        if (!try_rival(t, r, best_of(t, i))) {
+            put_off(t, i--);
+            continue;
+        }
+        bool is_short = !t->asked && !r->row->library && r->ns <= td_trial_short_ns(t);
         if ((is_short || r->ns <= peak) && !is_over(t))
             leave_out(t, i + 1, is_short);
     }
 }
 
 /* How many rows are within far times the best. */
-static int count_close(const struct trial *t, double far)
+static int count_close(const struct td_trial *t, double far)
 {
     double best = best_of(t, t->n);
     int n = 0;
@@ -312,7 +188,7 @@ static int count_close(const struct trial *t, double far)
 
 /* How far behind the best a row may be to be timed in the round: in the first one, which follows a
  * single run of each, farther, unless that was long and precise. */
-static double far_in(const struct trial *t, int round, double best)
+static double far_in(const struct td_trial *t, int round, double best)
 {
     bool precise = t->copy.call.threads == 1 && best >= LONG_NS;
     return round ? (t->asked ? FAR : CLOSE) : precise ? FAR : 2 * FAR;
@@ -321,7 +197,7 @@ static double far_in(const struct trial *t, int round, double best)
 /* Times the rows in rounds, in which they take turns, and keeps the fastest round of each, because
  * other load can only make a round slower. A row that is far behind drops out; the last one left
  * ends it. */
-static void time_rivals(struct trial *t)
+static void time_rivals(struct td_trial *t)
 {
     double all = 0, most = t->copy.call.threads > 1 ? ALL_NS : ALL_NS / 2;
     try_rivals(t);
@@ -334,7 +210,7 @@ static void time_rivals(struct trial *t)
         if (count_close(t, far) < 2)
             return;
         for (int i = 0; i < t->n && !is_over(t); i++) {
-            struct rival *r = &t->rival[i];
+            struct td_rival *r = &t->rival[i];
             if (r->ns > far * best)
                 continue;
             double ns = time_runs(t, r, r->ns < ROUND_NS ? (int)(ROUND_NS / (r->ns + 10)) : 1);
@@ -344,7 +220,7 @@ static void time_rivals(struct trial *t)
 }
 
 /* Fills the measurement of the call, which may have more threads than the rows were timed with. */
-static void settle(const struct trial *t, const struct td_impl *rows, const struct td_call *call,
+static void settle(const struct td_trial *t, const struct td_impl *rows, const struct td_call *call,
                    struct td_measured *m)
 {
     double best = best_of(t, t->n);
@@ -365,14 +241,14 @@ static void settle(const struct trial *t, const struct td_impl *rows, const stru
 }
 
 /* Times the rows with t->copy.call.threads threads. False: there is no result. */
-static bool try_with(struct trial *t, const struct td_impl *rows, const struct td_call *call,
+static bool try_with(struct td_trial *t, const struct td_impl *rows, const struct td_call *call,
                      struct td_measured *m)
 {
     t->n = 0;
     t->of = call;
     t->scratch = 64;
     if (!is_over(t) && td_copy_begin(&t->copy, call))
-        find_rivals(t, rows);
+        td_rivals_find(t, rows);
     bool ready = t->n == 1 || (t->n && td_copy_give_memory(&t->copy, call, t->scratch));
     if (t->n > 1 && ready) /* a single one is not timed */
         time_rivals(t);
@@ -388,7 +264,8 @@ static bool try_with(struct trial *t, const struct td_impl *rows, const struct t
 bool td_try_rows(const struct td_impl *rows, const struct td_call *call, bool asked,
                  struct td_measured *m)
 {
-    struct trial t = {.asked = asked, .copy.call.threads = call->threads > 1 ? call->threads : 1};
+    struct td_trial t = {.asked = asked,
+                         .copy.call.threads = call->threads > 1 ? call->threads : 1};
     bool done = try_with(&t, rows, call, m);
     if (!done && is_crowded(&t)) {
         t.copy.call.threads = 1; /* its CPU time still tells which row is faster */

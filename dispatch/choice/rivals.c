@@ -1,0 +1,129 @@
+/* Which rows are timed for a call, and in which order: see rivals.h. */
+#include "dispatch/choice/rivals.h"
+
+#include "dispatch/choice/peaks.h"
+
+#include <string.h>
+
+/* Rows behind one that does this much of what the CPU can do are not timed, unless they multiply
+ * less. */
+#define NEAR_PEAK 0.9
+/* Nor is a library asked where one of our rows takes no longer than this: to make its primitive
+ * takes it a millisecond, and to call it half of SHORT_NS. Of FP32, where the CPU has no
+ * instructions that only a library would use, it was hardly ever faster up to SHORT_F32_NS. */
+#define SHORT_NS 2000
+#define SHORT_F32_NS 8000
+
+/* Whether one of our rows cannot beat one of the higher level: it is the same code with vectors of
+ * half the width, or without vectors. */
+static bool is_beaten(enum td_isa isa, enum td_isa higher)
+{
+    return isa == TD_ISA_default ? higher != isa : isa < TD_ISA_avx512 && higher >= TD_ISA_avx512;
+}
+
+/* Nanoseconds that the call takes at what the CPU can do at best in FP32. */
+static double peak_ns(const struct td_trial *t)
+{
+    const struct td_call *call = &t->copy.call;
+    return call->op->flops(call) / (td_peaks_glance() * call->threads) * 1e9;
+}
+
+double td_trial_near_peak_ns(const struct td_trial *t)
+{
+    bool known = !t->asked && td_row_dtype(&t->copy.call) == TD_f32;
+    return known && t->copy.call.op->flops ? peak_ns(t) / NEAR_PEAK : 0;
+}
+
+double td_trial_short_ns(const struct td_trial *t)
+{
+    return td_row_dtype(&t->copy.call) == TD_f32 ? SHORT_F32_NS : SHORT_NS;
+}
+
+/* Whether a library's row is among the rivals. */
+static bool has_library(const struct td_trial *t)
+{
+    bool has = false;
+    for (int i = 0; i < t->n; i++)
+        has |= t->rival[i].row->library && !t->rival[i].later;
+    return has;
+}
+
+/* Whether an earlier row is the same code: tables list it again behind others, for calls that it is
+ * to leave to these. */
+static bool is_there(const struct td_trial *t, const struct td_impl *row)
+{
+    bool is = false;
+    for (int i = 0; i < t->n; i++)
+        is |= t->rival[i].row->run == row->run && t->rival[i].row->isa == row->isa;
+    return is;
+}
+
+/* Whether one of our rows stands in front of a library's, and its code nowhere behind that: such
+ * an order says that it is no slower wherever it takes a call (CONTRIBUTING.md). */
+static bool leads(const struct td_impl *row)
+{
+    bool library = false, again = false;
+    for (const struct td_impl *behind = row + 1; behind->run; behind++) {
+        library = library || behind->library;
+        again = again || (behind->run == row->run && behind->isa == row->isa);
+    }
+    return !row->library && library && !again;
+}
+
+bool td_rival_ask(struct td_trial *t, struct td_rival *r)
+{
+    r->later = false;
+    if (td_row_objection(&t->copy.call, r->row, &r->prepared))
+        return false;
+    size_t bytes = td_room_of(r->prepared.scratch);
+    bool hopeless = !t->asked && r->prepared.rearranges && has_library(t);
+    if (bytes > 2 * TD_COPY_BYTES || hopeless) {
+        td_prepared_release(&r->prepared);
+        return false;
+    }
+    t->scratch = bytes > t->scratch ? bytes : t->scratch;
+    return true;
+}
+
+/* Moves rivals that are to be asked later behind the others, each in their order. A single one is
+ * asked: it is not timed. */
+static void put_last(struct td_trial *t)
+{
+    struct td_rival later[TD_MEASURED];
+    int n = 0, kept = 0;
+    for (int i = 0; i < t->n; i++)
+        if (t->rival[i].later)
+            later[n++] = t->rival[i];
+        else
+            t->rival[kept++] = t->rival[i];
+    memcpy(&t->rival[kept], later, (size_t)n * sizeof *later);
+    if (t->n == 1 && n && !td_rival_ask(t, t->rival))
+        t->n = 0;
+}
+
+void td_rivals_find(struct td_trial *t, const struct td_impl *rows)
+{
+    enum td_isa own = TD_ISA_default;
+    bool has_own = false, counts = !t->asked && t->copy.call.op->flops;
+    t->may_be_short = counts && peak_ns(t) <= td_trial_short_ns(t);
+    for (const struct td_impl *row = rows; row[1].run && t->n < TD_MEASURED; row++) {
+        struct td_rival *r = &t->rival[t->n];
+        *r = (struct td_rival){.row = row,
+                               .later = !t->asked && row->library && (has_own || t->may_be_short)};
+        if ((!t->asked && !row->library && is_beaten(row->isa, own)) || is_there(t, row) ||
+            (!r->later && !td_rival_ask(t, r)))
+            continue;
+        if (t->may_be_short && r->prepared.rearranges) {
+            td_prepared_release(&r->prepared);
+            r->later = true;
+        }
+        has_own = has_own || !row->library;
+        if (!row->library && row->isa > own)
+            own = row->isa;
+        t->n++;
+        if (!t->asked && leads(row))
+            break;
+    }
+    if (t->may_be_short)
+        put_last(t);
+}

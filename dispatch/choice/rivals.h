@@ -1,0 +1,39 @@
+/* The rows that are timed for a call. Internal to dispatch/choice. */
+#ifndef TD_DISPATCH_RIVALS_H
+#define TD_DISPATCH_RIVALS_H
+
+#include "dispatch/choice/copy.h"
+
+struct td_rival {
+    const struct td_impl *row;
+    struct td_prepared prepared;
+    bool later; /* it is asked when its turn comes: to make a library's primitive takes longer than
+                   to time a row */
+    bool put_off; /* it was stopped before others were timed, and has its turn behind them */
+    double ns;
+};
+
+struct td_trial {
+    struct td_copy copy;
+    const struct td_call *of;
+    size_t scratch;
+    bool asked;        /* a client asked: times all rows to their end */
+    bool may_be_short; /* the CPU's peak lets one of our rows take td_trial_short_ns */
+    int n;
+    struct td_rival rival[TD_MEASURED];
+};
+
+/* Finds the rows to be timed, which take the call: not the reference, and, unless a client asked,
+ * no rows that cannot win. A library's behind one of ours is asked when its turn comes; where ours
+ * may be short, that is behind all of ours but those that rearrange their data. */
+void td_rivals_find(struct td_trial *t, const struct td_impl *rows);
+/* Asks the rival's row whether it takes the call. False: it does not, or is not to be timed. */
+bool td_rival_ask(struct td_trial *t, struct td_rival *r);
+
+/* Nanoseconds in which a row comes near what the CPU can do at best; 0: not known. A further row of
+ * the same multiplications could hardly be faster then, and would pack the weights once more. */
+double td_trial_near_peak_ns(const struct td_trial *t);
+/* The time of one of our rows behind which no library's is asked. */
+double td_trial_short_ns(const struct td_trial *t);
+
+#endif
