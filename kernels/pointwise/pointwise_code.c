@@ -221,19 +221,46 @@ static void put_params(const struct td_point_walk *w, struct td_loop_args *args)
     }
 }
 
+struct row { /* of the result: its number, and its index in each dimension but the last */
+    int64_t number, index[TD_MAX_RANK];
+};
+
+static struct row row_of(const struct td_point_walk *w, int64_t number)
+{
+    struct row row = {.number = number};
+    for (int d = w->rank - 2; d >= 0; number /= w->shape[d--])
+        row.index[d] = number % w->shape[d];
+    return row;
+}
+
+/* Rows on, as far as the end of the last but one dimension at most: without a division, which would
+ * take longer than a few short rows do. */
+static void advance(const struct td_point_walk *w, struct row *row, int64_t rows)
+{
+    int d = w->rank - 2;
+    row->number += rows;
+    if (d >= 0)
+        row->index[d] += rows;
+    for (; d > 0 && row->index[d] == w->shape[d]; d--) {
+        row->index[d] = 0;
+        row->index[d - 1]++;
+    }
+}
+
 /* Where streams stand at a row's element col: how many there are. */
-static int place(const struct td_point_walk *w, int64_t row, int64_t col, struct td_loop_args *args)
+static int place(const struct td_point_walk *w, const struct row *row, int64_t col,
+                 struct td_loop_args *args)
 {
     int last = w->rank - 1, s = 0;
     for (int k = 0; k < w->n_values; k++) {
         const struct td_point_value *v = &w->value[k];
-        int64_t at = row * w->shape[last] + col, rest = row;
+        int64_t at = row->number * w->shape[last] + col;
         if (is_number(v) || (v->made && !v->data))
             continue;
         if (!v->made)
             at = col * v->step[last];
-        for (int d = last - 1; d >= 0 && !v->made; rest /= w->shape[d--])
-            at += rest % w->shape[d] * v->step[d];
+        for (int d = last - 1; d >= 0 && !v->made; d--)
+            at += row->index[d] * v->step[d];
         args->row_step[s] = 4 * (v->made ? w->shape[last] : last ? v->step[last - 1] : 0);
         args->base[s++] = v->data + 4 * at;
     }
@@ -259,17 +286,18 @@ bool td_point_run_sums(const struct td_point_walk *w, int64_t at, int64_t n, int
     if (w->op[0].impl)
         td_net_note(w->op[0].impl, w->op[0].call);
     for (int64_t r = 0; r < rows; r += args.rows) {
-        int64_t row = (at + r * step) / inner, col = (at + r * step) % inner;
+        struct row row = row_of(w, (at + r * step) / inner);
+        int64_t col = (at + r * step) % inner;
         if (col + n > inner)
             return false;
-        int sum = place(w, row, col, &args);
+        int sum = place(w, &row, col, &args);
         args.rows = 1;
         if (w->rank == 1) {
             args.rows = rows;
             set_steps(w, step, &args);
         } else if (n == inner && step == inner) { /* as far as they follow in one dimension */
-            int64_t size = w->shape[w->rank - 2];
-            args.rows = size - row % size < rows - r ? size - row % size : rows - r;
+            int64_t left = w->shape[w->rank - 2] - row.index[w->rank - 2];
+            args.rows = left < rows - r ? left : rows - r;
         }
         args.base[sum] = (char *)(to + r);
         args.row_step[sum] = 4;
@@ -284,20 +312,25 @@ void td_point_run_code(void *arg, int64_t begin, int64_t end)
     const int last = w->rank - 1;
     const int64_t inner = w->shape[last];
     struct td_loop_args args;
+    struct row row = row_of(w, begin / inner);
     put_params(w, &args);
     if (w->op[0].impl)
         td_net_note(w->op[0].impl, w->op[0].call);
-    while (begin < end) {
-        int64_t row = begin / inner, col = begin % inner, left = end - begin;
+    for (int64_t col = begin % inner; begin < end; begin += args.n * args.rows) {
+        int64_t left = end - begin;
         args.n = inner - col < left ? inner - col : left;
         args.n = args.n < MOST ? args.n : MOST;
         args.rows = 1;
         if (args.n == inner && last) { /* whole rows, as far as they follow in one dimension */
-            int64_t rows = w->shape[last - 1] - row % w->shape[last - 1];
-            args.rows = rows < left / inner ? rows : left / inner;
+            int64_t rows = w->shape[last - 1] - row.index[last - 1];
+            args.rows = rows * inner <= left ? rows : left / inner;
         }
-        place(w, row, col, &args);
+        place(w, &row, col, &args);
         w->code(&args);
-        begin += args.n * args.rows;
+        col += args.n;
+        if (col == inner) {
+            col = 0;
+            advance(w, &row, args.rows);
+        }
     }
 }
