@@ -165,12 +165,11 @@ static void pick_some(const struct job *j, char *out, const char *in, int64_t be
         memcpy(out + o * j->unit, in + td_pick_from(a, o) * j->unit, (size_t)j->unit);
 }
 
-/* end: of the results that may be written. */
-static void pick_row(const struct job *j, char *out, const char *in, const char *end)
+static void pick_row(const struct job *j, char *out, const char *in)
 {
     const struct td_pick_axis *a = &j->axis[j->last];
     const char *middle = in + (j->low - a->before) * j->unit;
-    int64_t width = a->out * j->unit, n = (j->high - j->low) * j->unit;
+    int64_t n = (j->high - j->low) * j->unit;
     if (j->within) {
         look_near(j, (float *)out, (const float *)in);
         return;
@@ -179,39 +178,76 @@ static void pick_row(const struct job *j, char *out, const char *in, const char 
         look_up(j, out, in, j->places, a->out);
         return;
     }
-    if (a->how == TD_PICK_constant && n <= SHORT && n > 0 && end - out >= width + TD_VBYTES &&
-        j->in_end - middle >= n + TD_VBYTES) {
-        td_v64 v = j->filling + (td_v64){0};
-        fill_over(out, j->low * j->unit, v);
-        copy_over(out + j->low * j->unit, middle, n);
-        fill_over(out + j->high * j->unit, (a->out - j->high) * j->unit, v);
-        return;
-    }
     pick_some(j, out, in, 0, j->low);
     if (n > 0)
         td_copy_run(out + j->low * j->unit, middle, n);
     pick_some(j, out, in, j->high, a->out);
 }
 
-/* n rows, from number o on of the dimension outside of theirs, which begins at in. */
+/* Up to n short rows with a filling at their ends, in whole vectors; in: of the first one's
+ * elements. How many: the last ones are left, where vectors would reach beyond self or beyond end,
+ * that of the results that may be written. */
+static int64_t fill_rows(const struct job *j, char *out, const char *in, int64_t n, const char *end)
+{
+    const int64_t width = j->axis[j->last].out * j->unit, step = j->step[j->last - 1];
+    const int64_t low = j->low * j->unit, high = j->high * j->unit;
+    const char *in_end = j->in_end;
+    const td_v64 v = j->filling + (td_v64){0};
+    int64_t i = 0;
+    for (; i < n && end - out >= width + TD_VBYTES && in_end - in >= high - low + TD_VBYTES; i++) {
+        fill_over(out, low, v);
+        copy_over(out + low, in, high - low);
+        fill_over(out + high, width - high, v);
+        out += width;
+        in += step;
+    }
+    return i;
+}
+
+/* n rows of two dimensions that are filled, as plane has them. */
+static void filled_plane(const struct job *j, char *out, const char *in, int64_t o, int64_t n,
+                         const char *end)
+{
+    const struct td_pick_axis *a = &j->axis[j->last], *outer = a - 1;
+    const int64_t width = a->out * j->unit, size = (j->high - j->low) * j->unit;
+    for (int64_t i = 0, done; i < n; i += done, out += done * width) {
+        int64_t from = o + i - outer->before, left = outer->in - from;
+        const char *row = in + from * j->step[j->last - 1];
+        done = 0;
+        if (from < 0 || left <= 0) {
+            fill(j, out, a->out);
+            done = 1;
+            continue;
+        }
+        if (size > 0 && size <= SHORT)
+            done = fill_rows(j, out, row + (j->low - a->before) * j->unit,
+                             left < n - i ? left : n - i, end);
+        if (!done) {
+            pick_row(j, out, row);
+            done = 1;
+        }
+    }
+}
+
+/* n rows, from number o on of the dimension outside of theirs, which begins at in. end: of the
+ * results that may be written. */
 static void plane(const struct job *j, char *out, const char *in, int64_t o, int64_t n,
                   const char *end)
 {
     const struct td_pick_axis *a = &j->axis[j->last], *outer = a - 1;
-    int64_t width = a->out * j->unit, before = -1;           /* what the last row came from */
-    bool plain = !j->last || outer->how == TD_PICK_constant; /* no place is to be looked for */
+    int64_t width = a->out * j->unit, before = -1; /* what the last row came from */
+    if (j->last && outer->how == TD_PICK_constant && a->how == TD_PICK_constant) {
+        filled_plane(j, out, in, o, n, end);
+        return;
+    }
     for (int64_t i = 0; i < n; i++, out += width) {
-        int64_t from = j->last && plain ? o + i - outer->before : 0;
-        if (j->last && plain)
-            from = from < outer->in ? from : -1;
-        else if (j->last)
-            from = td_pick_from(outer, o + i);
+        int64_t from = j->last ? td_pick_from(outer, o + i) : 0;
         if (from < 0)
             fill(j, out, a->out);
         else if (from == before)
             memcpy(out, out - width, (size_t)width);
         else
-            pick_row(j, out, in + (j->last ? from * j->step[j->last - 1] : 0), end);
+            pick_row(j, out, in + (j->last ? from * j->step[j->last - 1] : 0));
         before = from;
     }
 }
