@@ -14,6 +14,7 @@
 #define GUARD 64
 #define FILL 0xa5
 #define KEPT 16
+#define KEPT_BYTES (4 << 20)
 
 static bool at_front;
 
@@ -29,8 +30,8 @@ static size_t room_of(size_t size)
     return size % PAGE ? (size + GUARD + PAGE - 1) / PAGE * PAGE : size;
 }
 
-/* Pages of freed tensors that may not be touched until they are a tensor's again: the system need
- * not find and clear pages for each. The one that was freed first goes first. */
+/* Pages of freed tensors, which may not be touched until they are a tensor's again: the system need
+ * not find and clear pages for each. Those that were freed first are used, or given back, first. */
 static struct {
     char *begin;
     size_t room;
@@ -40,7 +41,7 @@ static int oldest;
 /* Pages that may not be touched, room bytes and one page on either side: kept ones or new. */
 static char *pages_of(size_t room)
 {
-    for (int i = 0; i < KEPT; i++)
+    for (int k = 0, i = oldest; k < KEPT; k++, i = (i + 1) % KEPT)
         if (kept[i].begin && kept[i].room == room) {
             char *begin = kept[i].begin;
             kept[i].begin = NULL;
@@ -54,6 +55,10 @@ static void keep_pages(char *begin, size_t room)
     if (room && mprotect(begin + PAGE, room, PROT_NONE)) {
         perror("sample_free");
         exit(1);
+    }
+    if (room > KEPT_BYTES) {
+        munmap(begin, room + 2 * PAGE);
+        return;
     }
     if (kept[oldest].begin)
         munmap(kept[oldest].begin, kept[oldest].room + 2 * PAGE);

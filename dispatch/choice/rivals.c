@@ -8,10 +8,8 @@
 /* Rows behind one that does this much of what the CPU can do are not timed, unless they multiply
  * less. */
 #define NEAR_PEAK 0.9
-/* Nor is a library asked where one of our rows takes no longer than this: to make its primitive
- * takes it a millisecond, and to call it half of SHORT_NS. Of FP32, where the CPU has no
- * instructions that only a library would use, it was hardly ever faster up to SHORT_F32_NS. */
-#define SHORT_NS 2000
+/* In FP32 a library was hardly ever faster for a call of which one of our rows takes no longer than
+ * this: there it has no instructions that our rows lack. */
 #define SHORT_F32_NS 8000
 
 /* Whether one of our rows cannot beat one of the higher level: it is the same code with vectors of
@@ -21,26 +19,28 @@ static bool is_beaten(enum td_isa isa, enum td_isa higher)
     return isa == TD_ISA_default ? higher != isa : isa < TD_ISA_avx512 && higher >= TD_ISA_avx512;
 }
 
-/* Nanoseconds that the call takes at what the CPU can do at best in FP32. */
-static double peak_ns(const struct td_trial *t)
+/* Nanoseconds that an FP32 call takes at what the CPU can do at best; 0: another's, or a client
+ * asked. */
+static double peak_ns(const struct td_timing *t)
 {
     const struct td_call *call = &t->copy.call;
+    if (t->asked || td_row_dtype(call) != TD_f32 || !call->op->flops)
+        return 0;
     return call->op->flops(call) / (td_peaks_glance() * call->threads) * 1e9;
 }
 
-double td_trial_near_peak_ns(const struct td_trial *t)
+double td_timing_near_peak_ns(const struct td_timing *t)
 {
-    bool known = !t->asked && td_row_dtype(&t->copy.call) == TD_f32;
-    return known && t->copy.call.op->flops ? peak_ns(t) / NEAR_PEAK : 0;
+    return t->peak_ns / NEAR_PEAK;
 }
 
-double td_trial_short_ns(const struct td_trial *t)
+double td_timing_short_ns(const struct td_timing *t)
 {
-    return td_row_dtype(&t->copy.call) == TD_f32 ? SHORT_F32_NS : SHORT_NS;
+    return td_row_dtype(&t->copy.call) == TD_f32 ? SHORT_F32_NS : TD_SHORT_NS;
 }
 
 /* Whether a library's row is among the rivals. */
-static bool has_library(const struct td_trial *t)
+static bool has_library(const struct td_timing *t)
 {
     bool has = false;
     for (int i = 0; i < t->n; i++)
@@ -50,7 +50,7 @@ static bool has_library(const struct td_trial *t)
 
 /* Whether an earlier row is the same code: tables list it again behind others, for calls that it is
  * to leave to these. */
-static bool is_there(const struct td_trial *t, const struct td_impl *row)
+static bool is_there(const struct td_timing *t, const struct td_impl *row)
 {
     bool is = false;
     for (int i = 0; i < t->n; i++)
@@ -70,7 +70,7 @@ static bool leads(const struct td_impl *row)
     return !row->library && library && !again;
 }
 
-bool td_rival_ask(struct td_trial *t, struct td_rival *r)
+bool td_rival_ask(struct td_timing *t, struct td_rival *r)
 {
     r->later = false;
     if (td_row_objection(&t->copy.call, r->row, &r->prepared))
@@ -87,7 +87,7 @@ bool td_rival_ask(struct td_trial *t, struct td_rival *r)
 
 /* Moves rivals that are to be asked later behind the others, each in their order. A single one is
  * asked: it is not timed. */
-static void put_last(struct td_trial *t)
+static void put_last(struct td_timing *t)
 {
     struct td_rival later[TD_MEASURED];
     int n = 0, kept = 0;
@@ -101,13 +101,15 @@ static void put_last(struct td_trial *t)
         t->n = 0;
 }
 
-void td_rivals_find(struct td_trial *t, const struct td_impl *rows)
+void td_rivals_find(struct td_timing *t, const struct td_impl *rows)
 {
     enum td_isa own = TD_ISA_default;
-    bool has_own = false, counts = !t->asked && t->copy.call.op->flops;
-    t->may_be_short = counts && peak_ns(t) <= td_trial_short_ns(t);
+    bool has_own = false;
+    t->peak_ns = peak_ns(t);
+    t->may_be_short = t->peak_ns > 0 && t->peak_ns <= td_timing_short_ns(t);
     for (const struct td_impl *row = rows; row[1].run && t->n < TD_MEASURED; row++) {
         struct td_rival *r = &t->rival[t->n];
+        size_t scratch = t->scratch;
         *r = (struct td_rival){.row = row,
                                .later = !t->asked && row->library && (has_own || t->may_be_short)};
         if ((!t->asked && !row->library && is_beaten(row->isa, own)) || is_there(t, row) ||
@@ -115,6 +117,7 @@ void td_rivals_find(struct td_trial *t, const struct td_impl *rows)
             continue;
         if (t->may_be_short && r->prepared.rearranges) {
             td_prepared_release(&r->prepared);
+            t->scratch = scratch;
             r->later = true;
         }
         has_own = has_own || !row->library;

@@ -4,6 +4,10 @@
 
 #include "dispatch/choice/copy.h"
 
+/* Behind one of our rows that takes no longer than this no row is timed. To call a library takes
+ * half of it, and to make its primitive a millisecond or more. */
+#define TD_SHORT_NS 2000
+
 struct td_rival {
     const struct td_impl *row;
     struct td_prepared prepared;
@@ -13,12 +17,13 @@ struct td_rival {
     double ns;
 };
 
-struct td_trial {
+struct td_timing {
     struct td_copy copy;
     const struct td_call *of;
     size_t scratch;
     bool asked;        /* a client asked: times all rows to their end */
-    bool may_be_short; /* the CPU's peak lets one of our rows take td_trial_short_ns */
+    double peak_ns;    /* of an FP32 call: what it takes at the CPU's FP32 peak; 0: not known */
+    bool may_be_short; /* that is no more than td_timing_short_ns */
     int n;
     struct td_rival rival[TD_MEASURED];
 };
@@ -26,14 +31,14 @@ struct td_trial {
 /* Finds the rows to be timed, which take the call: not the reference, and, unless a client asked,
  * no rows that cannot win. A library's behind one of ours is asked when its turn comes; where ours
  * may be short, that is behind all of ours but those that rearrange their data. */
-void td_rivals_find(struct td_trial *t, const struct td_impl *rows);
+void td_rivals_find(struct td_timing *t, const struct td_impl *rows);
 /* Asks the rival's row whether it takes the call. False: it does not, or is not to be timed. */
-bool td_rival_ask(struct td_trial *t, struct td_rival *r);
+bool td_rival_ask(struct td_timing *t, struct td_rival *r);
 
 /* Nanoseconds in which a row comes near what the CPU can do at best; 0: not known. A further row of
  * the same multiplications could hardly be faster then, and would pack the weights once more. */
-double td_trial_near_peak_ns(const struct td_trial *t);
+double td_timing_near_peak_ns(const struct td_timing *t);
 /* The time of one of our rows behind which no library's is asked. */
-double td_trial_short_ns(const struct td_trial *t);
+double td_timing_short_ns(const struct td_timing *t);
 
 #endif

@@ -28,7 +28,7 @@
 #define EQUAL 1.03      /* rows within this of the best are equal: the first in the table is used */
 
 /* The time in ns; for one thread its CPU time, which does not include waiting for the CPU. */
-static double now_ns(const struct td_trial *t)
+static double now_ns(const struct td_timing *t)
 {
     struct timespec at;
     clock_gettime(t->copy.call.threads > 1 ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID, &at);
@@ -36,7 +36,7 @@ static double now_ns(const struct td_trial *t)
 }
 
 /* The mean time in ns of that many runs; INFINITY: one has trapped. */
-static double time_runs(struct td_trial *t, struct td_rival *r, int times)
+static double time_runs(struct td_timing *t, struct td_rival *r, int times)
 {
     double begin = now_ns(t);
     t->copy.call.prepared = &r->prepared;
@@ -48,7 +48,7 @@ static double time_runs(struct td_trial *t, struct td_rival *r, int times)
 
 /* Nanoseconds that a row may take beyond HOPELESS times the best: it may pack weights, which takes
  * less than 1 ns a byte. */
-static double slack_of(const struct td_trial *t)
+static double slack_of(const struct td_timing *t)
 {
     double bytes = 0;
     for (int i = 0; i < t->copy.call.n_args; i++)
@@ -58,13 +58,13 @@ static double slack_of(const struct td_trial *t)
 }
 
 /* The time of one run that is stopped after most ns, so that a slow row costs little. A run that
- * was stopped because others kept it off the CPU is repeated, up to TRIES times. */
-static double time_limited(struct td_trial *t, struct td_rival *r, double most)
+ * was stopped because others kept it off the CPU is repeated, up to so many times. */
+static double time_limited(struct td_timing *t, struct td_rival *r, double most, int tries)
 {
     const struct td_stop *caller = td_stop_obeyed;
     bool stopped = true;
     double ns = 0;
-    for (int i = 0; i < TRIES && stopped && ns < most / 2; i++) {
+    for (int i = 0; i < tries && stopped && ns < most / 2; i++) {
         int64_t last = td_clock_ns() + (int64_t)most;
         if (caller && caller->deadline_ns && caller->deadline_ns < last)
             last = caller->deadline_ns;
@@ -78,7 +78,7 @@ static double time_limited(struct td_trial *t, struct td_rival *r, double most)
 }
 
 /* The best time of the first n rows. */
-static double best_of(const struct td_trial *t, int n)
+static double best_of(const struct td_timing *t, int n)
 {
     double best = INFINITY;
     for (int i = 0; i < n; i++)
@@ -87,68 +87,79 @@ static double best_of(const struct td_trial *t, int n)
 }
 
 /* Whether other processes use the team's CPUs, so that times would be mostly theirs. */
-static bool is_crowded(const struct td_trial *t)
+static bool is_crowded(const struct td_timing *t)
 {
     return !t->asked && t->copy.call.threads > 1 && td_team_is_crowded();
 }
 
 /* Whether timing has to end. */
-static bool is_over(const struct td_trial *t)
+static bool is_over(const struct td_timing *t)
 {
     return td_stopped() || is_crowded(t);
 }
 
-/* Drops the rivals from number n on: they are not timed. With all false, rows with fewer
- * multiplications stay, since the peak does not bound their time. */
-static void leave_out(struct td_trial *t, int n, bool all)
+/* Which rivals are left out behind one that was timed. */
+enum which {
+    ALL,
+    SAME_SUMS, /* those that multiply as often: the peak does not bound the time of others */
+    LIBRARIES, /* and rows that are to be asked later */
+};
+
+static bool is_left_out(const struct td_rival *r, enum which which)
+{
+    return which == ALL || (which == SAME_SUMS ? !r->row->rounding : r->row->library || r->later);
+}
+
+/* Drops rivals from number n on: they are not timed. */
+static void leave_out(struct td_timing *t, int n, enum which which)
 {
     int kept = n;
-    for (int i = n; i < t->n; i++) {
-        if (!all && t->rival[i].row->rounding)
-            t->rival[kept++] = t->rival[i];
-        else
+    for (int i = n; i < t->n; i++)
+        if (is_left_out(&t->rival[i], which))
             td_prepared_release(&t->rival[i].prepared);
-    }
+        else
+            t->rival[kept++] = t->rival[i];
     t->n = kept;
 }
 
 /* Asks a row that was to be asked later, which may want more scratch. False: it is out, or for want
  * of memory all are, since the copy has lost what it had. */
-static bool ask_later(struct td_trial *t, int i)
+static bool ask_later(struct td_timing *t, int i)
 {
     if (!td_rival_ask(t, &t->rival[i]))
         memmove(&t->rival[i], &t->rival[i + 1], (size_t)(--t->n - i) * sizeof *t->rival);
     else if (td_copy_give_memory(&t->copy, t->of, t->scratch))
         return true;
     else
-        leave_out(t, 0, true);
+        leave_out(t, 0, ALL);
     return false;
 }
 
 /* Whether a first run tells enough: what it made and touched is nothing beside it, or one of our
  * rows, which pack weights within the slack, took longer than it may. A library's first run may
  * make anything: it compiles, and creates what reorders its weights. */
-static bool tells_enough(const struct td_trial *t, const struct td_rival *r, double most)
+static bool tells_enough(const struct td_timing *t, const struct td_rival *r, double most)
 {
     return !t->asked && (r->ns >= FIRST_TELLS * slack_of(t) || (!r->row->library && r->ns > most));
 }
 
 /* Runs a row twice, unless the first run tells enough. That makes and touches what later ones
- * reuse, so the second counts. A library's cannot be stopped. False: it was, where no other row has
- * run, as it is not short. */
-static bool try_rival(struct td_trial *t, struct td_rival *r, double best)
+ * reuse, so the second counts. A library's row cannot be stopped. False: one of ours was stopped
+ * before any other row had run, because it is not short, and has to be put off. */
+static bool try_rival(struct td_timing *t, struct td_rival *r, double best)
 {
     bool guess = isinf(best) && t->may_be_short && !r->put_off;
-    double most = HOPELESS * (guess ? td_trial_short_ns(t) : best) + slack_of(t);
+    double most = HOPELESS * (guess ? td_timing_short_ns(t) : best) + slack_of(t);
     bool limited = !t->asked && !r->row->library && !isinf(most);
     r->ns = 0;
     for (int run = 0; run < 2 && !is_over(t) && (!run || !tells_enough(t, r, most)); run++)
-        r->ns = limited ? time_limited(t, r, most) : time_runs(t, r, 1);
-    return !guess || r->row->library || r->ns <= most || r->ns >= FIRST_TELLS * slack_of(t);
+        r->ns = limited ? time_limited(t, r, most, guess ? 1 : TRIES) : time_runs(t, r, 1);
+    bool whole = r->ns <= most || (t->copy.call.threads == 1 && r->ns >= FIRST_TELLS * slack_of(t));
+    return !guess || r->row->library || whole;
 }
 
 /* Gives the rival its turn behind the others. */
-static void put_off(struct td_trial *t, int i)
+static void put_off(struct td_timing *t, int i)
 {
     struct td_rival r = t->rival[i];
     r.put_off = true;
@@ -157,9 +168,9 @@ static void put_off(struct td_trial *t, int i)
     t->rival[t->n - 1] = r;
 }
 
-static void try_rivals(struct td_trial *t)
+static void try_rivals(struct td_timing *t)
 {
-    double peak = td_trial_near_peak_ns(t);
+    double peak = td_timing_near_peak_ns(t);
     for (int i = 0; i < t->n && !is_over(t); i++) {
         struct td_rival *r = &t->rival[i];
         if (r->later && !ask_later(t, i)) {
@@ -170,14 +181,17 @@ static void try_rivals(struct td_trial *t)
             put_off(t, i--);
             continue;
         }
-        bool is_short = !t->asked && !r->row->library && r->ns <= td_trial_short_ns(t);
-        if ((is_short || r->ns <= peak) && !is_over(t))
-            leave_out(t, i + 1, is_short);
+        if (is_over(t))
+            return;
+        if (r->ns <= peak)
+            leave_out(t, i + 1, SAME_SUMS);
+        if (!t->asked && !r->row->library && r->ns <= td_timing_short_ns(t))
+            leave_out(t, i + 1, r->ns <= TD_SHORT_NS ? ALL : LIBRARIES);
     }
 }
 
 /* How many rows are within far times the best. */
-static int count_close(const struct td_trial *t, double far)
+static int count_close(const struct td_timing *t, double far)
 {
     double best = best_of(t, t->n);
     int n = 0;
@@ -188,7 +202,7 @@ static int count_close(const struct td_trial *t, double far)
 
 /* How far behind the best a row may be to be timed in the round: in the first one, which follows a
  * single run of each, farther, unless that was long and precise. */
-static double far_in(const struct td_trial *t, int round, double best)
+static double far_in(const struct td_timing *t, int round, double best)
 {
     bool precise = t->copy.call.threads == 1 && best >= LONG_NS;
     return round ? (t->asked ? FAR : CLOSE) : precise ? FAR : 2 * FAR;
@@ -197,7 +211,7 @@ static double far_in(const struct td_trial *t, int round, double best)
 /* Times the rows in rounds, in which they take turns, and keeps the fastest round of each, because
  * other load can only make a round slower. A row that is far behind drops out; the last one left
  * ends it. */
-static void time_rivals(struct td_trial *t)
+static void time_rivals(struct td_timing *t)
 {
     double all = 0, most = t->copy.call.threads > 1 ? ALL_NS : ALL_NS / 2;
     try_rivals(t);
@@ -220,8 +234,8 @@ static void time_rivals(struct td_trial *t)
 }
 
 /* Fills the measurement of the call, which may have more threads than the rows were timed with. */
-static void settle(const struct td_trial *t, const struct td_impl *rows, const struct td_call *call,
-                   struct td_measured *m)
+static void settle(const struct td_timing *t, const struct td_impl *rows,
+                   const struct td_call *call, struct td_measured *m)
 {
     double best = best_of(t, t->n);
     *m = (struct td_measured){.op = t->copy.call.op,
@@ -233,15 +247,19 @@ static void settle(const struct td_trial *t, const struct td_impl *rows, const s
                               .n = t->n};
     td_kind_tell(call, m->call);
     for (int i = 0; i < t->n; i++) {
-        m->tried[i].row = t->rival[i].row;
-        m->tried[i].us = isinf(t->rival[i].ns) ? 0 : t->rival[i].ns * 1e-3;
-        if (t->rival[i].ns <= EQUAL * best && (!m->row || t->rival[i].row < m->row))
-            m->row = t->rival[i].row;
+        const struct td_rival *r = &t->rival[i];
+        int at = i;
+        for (; at && m->tried[at - 1].row > r->row; at--)
+            m->tried[at] = m->tried[at - 1];
+        m->tried[at].row = r->row;
+        m->tried[at].us = isinf(r->ns) ? 0 : r->ns * 1e-3;
+        if (r->ns <= EQUAL * best && (!m->row || r->row < m->row))
+            m->row = r->row;
     }
 }
 
 /* Times the rows with t->copy.call.threads threads. False: there is no result. */
-static bool try_with(struct td_trial *t, const struct td_impl *rows, const struct td_call *call,
+static bool try_with(struct td_timing *t, const struct td_impl *rows, const struct td_call *call,
                      struct td_measured *m)
 {
     t->n = 0;
@@ -264,8 +282,8 @@ static bool try_with(struct td_trial *t, const struct td_impl *rows, const struc
 bool td_try_rows(const struct td_impl *rows, const struct td_call *call, bool asked,
                  struct td_measured *m)
 {
-    struct td_trial t = {.asked = asked,
-                         .copy.call.threads = call->threads > 1 ? call->threads : 1};
+    struct td_timing t = {.asked = asked,
+                          .copy.call.threads = call->threads > 1 ? call->threads : 1};
     bool done = try_with(&t, rows, call, m);
     if (!done && is_crowded(&t)) {
         t.copy.call.threads = 1; /* its CPU time still tells which row is faster */

@@ -28,7 +28,7 @@ struct td_measured { /* the measurement of a kind of calls */
     char call[TD_KIND_TEXT];   /* the call that was measured, of this kind or the family */
     const struct td_impl *row; /* the row to use */
     int n;
-    struct { /* in the table's order; without measuring, the first would be used */
+    struct { /* in the table's order; without measuring, the first that takes the call is used */
         const struct td_impl *row;
         double us; /* its fastest round, per run; 0: it has trapped */
     } tried[TD_MEASURED];

@@ -173,14 +173,15 @@ static struct selected select_row(struct posts *p, const struct td_plan_step *st
     if (selected.row && td_measured_of(run->rows, &run->call, &measured)) {
         selected.us = td_measured_us(&measured, selected.row);
         for (int i = 0; i < measured.n && measured.n > 1; i++)
-            selected.contested |= measured.tried[i].row->library;
+            selected.contested |= measured.tried[i].row->library && measured.tried[i].us > 0;
     }
     td_run_release(run);
     return selected;
 }
 
 /* Whether the step is not slower with post-ops. All rows of a convolution apply them, and the
- * fastest is taken, as of a linear or dense where a library's took the call with them. Else it must
+ * fastest is taken, as of a linear or dense where a library's took the call with them: the row that
+ * is fastest without them was timed, too. Else it must
  * be computed by the same row with and without, or by one that was measured to be slower by no more
  * than what the steps that follow take at least. */
 static bool is_taken(struct posts *p, const struct td_plan_step *plain,

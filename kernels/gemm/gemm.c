@@ -72,9 +72,11 @@ bool td_gemm_bias_is_plain(const struct td_gemm *g)
 #define FEW 12         /* it is widened as it is read, or packed once for all calls */
 #define FEW_F32 64     /* else */
 #define FEW_ALIASED 24 /* and its rows meet in the same sets of a cache */
-#define FEW_FAR 8   /* and each comes from another page of far memory: hardware follows some 32 */
-#define APART 512   /* elements from row to row from which on that is so */
-#define SMALL 16384 /* elements of b that stay in the caches while they are read as they lie */
+/* Of a matrix beyond a second-level cache whose rows are APART elements or more from each other, 2
+ * KiB: hardware prefetches some 32 runs of memory at once, which are its rows and the result's. */
+#define FEW_FAR 8
+#define APART 512
+#define SMALL 16384     /* elements of b that stay in the caches while they are read as they lie */
 #define ALONE (1 << 18) /* multiplications below which a second thread does not pay */
 
 int64_t td_gemm_lanes(const struct td_gemm *g)

@@ -58,7 +58,7 @@ struct td_block {
     const void *b;  /* rows of it, ldb apart: a panel, or the matrix itself */
     float *c;       /* sums, in FP32 or INT32 */
     int64_t lda, ldb, ldc;
-    int64_t cols; /* of c, which end in the block's last vector */
+    int64_t cols; /* of c: more than all of the block's vectors but the last one have */
     bool add;     /* sums begin with what c holds; else with the bias */
     bool far;     /* c is not in a near cache: its lines are prefetched while the sums are made */
     /* Numbers of rows, bias_i apart; where bias_i is 0, of columns. NULL: sums begin with 0. */

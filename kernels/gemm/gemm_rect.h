@@ -93,14 +93,14 @@ static inline void td_rect_finish_row(const struct td_rect *r, int64_t i, float 
         TD_RECT_POST(&g->post, g->out, r->at + (r->i + i) * g->n + r->j, r->cols, x);
 }
 
-/* Post-ops of n elements in a run, from element at of the result on, where they lie. */
+/* Post-ops of n elements in a run, from element at of the result on: in place, but for the last
+ * ones that are no whole vectors, which go by way of a copy. */
 static inline void td_rect_post(const struct td_gemm *g, int64_t at, float *c, int64_t n)
 {
     float x[TD_POST_RUN] __attribute__((aligned(64)));
     for (int64_t some; n > 0; n -= some, at += some, c += some) {
         some = n < TD_POST_RUN ? n : TD_POST_RUN;
-        int64_t whole = some / TD_LANES * TD_LANES;
-        if (whole == some) {
+        if (some % TD_LANES == 0) {
             TD_RECT_POST(&g->post, g->out, at, some, c);
             continue;
         }
@@ -112,7 +112,8 @@ static inline void td_rect_post(const struct td_gemm *g, int64_t at, float *c, i
     }
 }
 
-/* Post-ops of rows of FP32 that need nothing else: a run of all of them where that is a result. */
+/* Post-ops of rows of FP32 that need nothing else. Where the rectangle is as wide as the result,
+ * and no operand has one number a column, the rows are one run. */
 static inline void td_rect_post_rows(const struct td_rect *r, int64_t first, int64_t rows)
 {
     const struct td_gemm *g = r->g;

@@ -157,15 +157,17 @@ const struct td_op td_op_linear = {
     .sums = true,
     .impls = td_product_impls,
     .family = &family,
-    .samples = (const char *const[]){"input=[n,m] weight=[n,m] bias=[n]",
-                                     "input=[5,n] weight=[m,n] bias=[m]", "input=[n] weight=[m,n]",
-                                     "input=[2,n,m] weight=[9,m]", "input=[3,n] weight=[n]",
-                                     "input=[7,n] weight=[40,n]",
-                                     "input=[n,m] weight=[17,m] bias=[17] activation=relu",
-                                     "input=[5,n] weight=[m,n] bias=[m] activation=gelu",
-                                     "input=[5,n] weight=[m,n] activation=plus,relu others=[5,m]",
-                                     "input=[2,n] weight=[m,n] activation=mul others=[m]",
-                                     "input=[2,3,n] weight=[n] activation=mul others=[3]", NULL},
+    .samples =
+        (const char *const[]){
+            "input=[n,m] weight=[n,m] bias=[n]", "input=[5,n] weight=[m,n] bias=[m]",
+            "input=[n] weight=[m,n]", "input=[2,n,m] weight=[9,m]", "input=[3,n] weight=[n]",
+            "input=[7,n] weight=[40,n]", "input=[n,m] weight=[17,m] bias=[17] activation=relu",
+            "input=[5,n] weight=[m,n] bias=[m] activation=gelu",
+            "input=[5,n] weight=[m,n] activation=plus,relu others=[5,m]",
+            "input=[2,n] weight=[m,n] activation=mul others=[m]",
+            "input=[m,300] weight=[33,300] activation=plus,relu others=[m,33]",
+            "input=[m,300] weight=[33,300] activation=mul others=[33]",
+            "input=[2,3,n] weight=[n] activation=mul others=[3]", NULL},
     .flops = td_product_flops,
 };
 
