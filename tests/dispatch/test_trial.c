@@ -220,12 +220,6 @@ static const char *takes_asked(const struct td_call *call, struct td_prepared *p
     return NULL;
 }
 
-static const char *refuses(const struct td_call *call, struct td_prepared *prepared)
-{
-    (void)call, (void)prepared;
-    return "it takes none";
-}
-
 static void short_own(const struct td_call *call)
 {
     (void)call;
@@ -233,11 +227,11 @@ static void short_own(const struct td_call *call)
 
 START_TEST(test_not_asked)
 {
-    struct td_impl library = {.name = "library",
-                              .run = steady_library,
-                              .dtypes = TD_ALL,
-                              .library = true,
-                              .prepare = takes_asked};
+    const struct td_impl library = {.name = "library",
+                                    .run = steady_library,
+                                    .dtypes = TD_ALL,
+                                    .library = true,
+                                    .prepare = takes_asked};
     const struct td_impl a_short = {
         .name = "short", .run = short_own, .dtypes = TD_ALL, .prepare = takes};
     const struct td_impl a_long = {
@@ -260,18 +254,6 @@ START_TEST(test_not_asked)
         ck_assert_int_eq(m.n, 1);
         ck_assert_int_eq(asked, 0);
     }
-    steady_us[0] = 2000; /* it is put off, and timed behind the other */
-    library.prepare = refuses;
-    const struct td_impl slow[] = {library, a_long, rows[2], rows[4], {0}};
-    ck_assert(td_try_rows(slow, &run.call, false, &m));
-    ck_assert_str_eq(m.row->name, "quick, again");
-    ck_assert_int_ge(m.n, 1);
-    const struct td_impl lone[] = {library, a_long, a_long, rows[4], {0}};
-    ck_assert(td_try_rows(lone, &run.call, false, &m));
-    ck_assert_int_eq(m.n, 1);
-    ck_assert_str_eq(m.row->name, "long");
-    steady_us[0] = 100;
-    steady_ran[0] = 0;
     ck_assert(td_try_rows(leads, &run.call, false, &m));
     ck_assert_str_eq(m.row->name, "long");
     ck_assert_int_eq(m.n, 1);
