@@ -61,6 +61,9 @@ typedef void td_post_run(const struct td_post *post, const struct td_tensor *out
                          int64_t n, float *x);
 td_post_run td_post_default, td_post_avx2, td_post_avx512;
 
+/* The same for any n, in runs that end with rows of out where they must; x holds n numbers. */
+td_post_run td_post_in_place_default, td_post_in_place_avx2, td_post_in_place_avx512;
+
 /* The same to all of out, which a library has left without. */
 typedef void td_post_all(const struct td_post *post, const struct td_tensor *out, int threads);
 td_post_all td_post_all_default, td_post_all_avx2, td_post_all_avx512;

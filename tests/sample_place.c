@@ -31,7 +31,7 @@ static size_t room_of(size_t size)
 }
 
 /* Pages of freed tensors, which may not be touched until they are a tensor's again: the system need
- * not find and clear pages for each. Those that were freed first are used, or given back, first. */
+ * not find and clear pages for each. The oldest mapping is reused, or unmapped, first. */
 static struct {
     char *begin;
     size_t room;
@@ -52,13 +52,13 @@ static char *pages_of(size_t room)
 
 static void keep_pages(char *begin, size_t room)
 {
-    if (room && mprotect(begin + PAGE, room, PROT_NONE)) {
-        perror("sample_free");
-        exit(1);
-    }
     if (room > KEPT_BYTES) {
         munmap(begin, room + 2 * PAGE);
         return;
+    }
+    if (room && mprotect(begin + PAGE, room, PROT_NONE)) {
+        perror("sample_free");
+        exit(1);
     }
     if (kept[oldest].begin)
         munmap(kept[oldest].begin, kept[oldest].room + 2 * PAGE);

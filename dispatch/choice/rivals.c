@@ -19,24 +19,29 @@ static bool is_beaten(enum td_isa isa, enum td_isa higher)
     return isa == TD_ISA_default ? higher != isa : isa < TD_ISA_avx512 && higher >= TD_ISA_avx512;
 }
 
-/* Nanoseconds that an FP32 call takes at what the CPU can do at best; 0: another's, or a client
- * asked. */
-static double peak_ns(const struct td_timing *t)
+/* t->peak_ns, which is computed where it is needed first: to look at the peak takes 10 us. */
+static double peak_ns(struct td_timing *t)
 {
     const struct td_call *call = &t->copy.call;
-    if (t->asked || td_row_dtype(call) != TD_f32 || !call->op->flops)
-        return 0;
-    return call->op->flops(call) / (td_peaks_glance() * call->threads) * 1e9;
+    bool known = !t->asked && td_row_dtype(call) == TD_f32 && call->op->flops;
+    if (t->peak_ns < 0)
+        t->peak_ns = known ? call->op->flops(call) / (td_peaks_glance() * call->threads) * 1e9 : 0;
+    return t->peak_ns;
 }
 
-double td_timing_near_peak_ns(const struct td_timing *t)
+double td_timing_near_peak_ns(struct td_timing *t)
 {
-    return t->peak_ns / NEAR_PEAK;
+    return peak_ns(t) / NEAR_PEAK;
 }
 
 double td_timing_short_ns(const struct td_timing *t)
 {
     return td_row_dtype(&t->copy.call) == TD_f32 ? SHORT_F32_NS : TD_SHORT_NS;
+}
+
+bool td_timing_may_be_short(struct td_timing *t)
+{
+    return peak_ns(t) > 0 && peak_ns(t) <= td_timing_short_ns(t);
 }
 
 /* Whether a library's row is among the rivals. */
@@ -105,17 +110,16 @@ void td_rivals_find(struct td_timing *t, const struct td_impl *rows)
 {
     enum td_isa own = TD_ISA_default;
     bool has_own = false;
-    t->peak_ns = peak_ns(t);
-    t->may_be_short = t->peak_ns > 0 && t->peak_ns <= td_timing_short_ns(t);
     for (const struct td_impl *row = rows; row[1].run && t->n < TD_MEASURED; row++) {
         struct td_rival *r = &t->rival[t->n];
         size_t scratch = t->scratch;
         *r = (struct td_rival){.row = row,
-                               .later = !t->asked && row->library && (has_own || t->may_be_short)};
+                               .later = !t->asked && row->library &&
+                                        (has_own || td_timing_may_be_short(t))};
         if ((!t->asked && !row->library && is_beaten(row->isa, own)) || is_there(t, row) ||
             (!r->later && !td_rival_ask(t, r)))
             continue;
-        if (t->may_be_short && r->prepared.rearranges) {
+        if (r->prepared.rearranges && td_timing_may_be_short(t)) {
             td_prepared_release(&r->prepared);
             t->scratch = scratch;
             r->later = true;
@@ -127,6 +131,7 @@ void td_rivals_find(struct td_timing *t, const struct td_impl *rows)
         if (!t->asked && leads(row))
             break;
     }
-    if (t->may_be_short)
+    bool alone = t->n == 1 && !t->rival->later;
+    if (t->n && !alone && td_timing_may_be_short(t))
         put_last(t);
 }

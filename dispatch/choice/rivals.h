@@ -21,24 +21,28 @@ struct td_timing {
     struct td_copy copy;
     const struct td_call *of;
     size_t scratch;
-    bool asked;        /* a client asked: times all rows to their end */
-    double peak_ns;    /* of an FP32 call: what it takes at the CPU's FP32 peak; 0: not known */
-    bool may_be_short; /* that is no more than td_timing_short_ns */
+    bool asked; /* a client asked: times all rows to their end */
+    /* What an FP32 call takes at the CPU's FP32 peak. 0: the call has another type, or a client
+     * asked; negative: not computed yet. */
+    double peak_ns;
     int n;
     struct td_rival rival[TD_MEASURED];
 };
 
 /* Finds the rows to be timed, which take the call: not the reference, and, unless a client asked,
- * no rows that cannot win. A library's behind one of ours is asked when its turn comes; where ours
- * may be short, that is behind all of ours but those that rearrange their data. */
+ * no rows that cannot win. A library's row that stands behind one of ours is asked when its turn
+ * comes. If td_timing_may_be_short, libraries' rows, and rows that copy their data to another
+ * layout, are asked and timed after all other rows. */
 void td_rivals_find(struct td_timing *t, const struct td_impl *rows);
 /* Asks the rival's row whether it takes the call. False: it does not, or is not to be timed. */
 bool td_rival_ask(struct td_timing *t, struct td_rival *r);
 
 /* Nanoseconds in which a row comes near what the CPU can do at best; 0: not known. A further row of
  * the same multiplications could hardly be faster then, and would pack the weights once more. */
-double td_timing_near_peak_ns(const struct td_timing *t);
-/* The time of one of our rows behind which no library's is asked. */
+double td_timing_near_peak_ns(struct td_timing *t);
+/* If one of our rows takes no longer than this, no library's row is asked after it. */
 double td_timing_short_ns(const struct td_timing *t);
+/* Whether the CPU's FP32 peak allows one of our rows to be that short. */
+bool td_timing_may_be_short(struct td_timing *t);
 
 #endif

@@ -101,8 +101,8 @@ static bool is_over(const struct td_timing *t)
 /* Which rivals are left out behind one that was timed. */
 enum which {
     ALL,
-    SAME_SUMS, /* those that multiply as often: the peak does not bound the time of others */
-    LIBRARIES, /* and rows that are to be asked later */
+    SAME_SUMS, /* rows with as many multiplications as the formula: the peak bounds their time */
+    LIBRARIES, /* libraries' rows, and all that are not asked yet */
 };
 
 static bool is_left_out(const struct td_rival *r, enum which which)
@@ -148,7 +148,7 @@ static bool tells_enough(const struct td_timing *t, const struct td_rival *r, do
  * before any other row had run, because it is not short, and has to be put off. */
 static bool try_rival(struct td_timing *t, struct td_rival *r, double best)
 {
-    bool guess = isinf(best) && t->may_be_short && !r->put_off;
+    bool guess = isinf(best) && !r->put_off && td_timing_may_be_short(t);
     double most = HOPELESS * (guess ? td_timing_short_ns(t) : best) + slack_of(t);
     bool limited = !t->asked && !r->row->library && !isinf(most);
     r->ns = 0;
@@ -263,6 +263,7 @@ static bool try_with(struct td_timing *t, const struct td_impl *rows, const stru
                      struct td_measured *m)
 {
     t->n = 0;
+    t->peak_ns = -1;
     t->of = call;
     t->scratch = 64;
     if (!is_over(t) && td_copy_begin(&t->copy, call))

@@ -133,8 +133,7 @@ static void rows(void *arg, int64_t begin, int64_t end)
             n = c->size[1] - x < count ? c->size[1] - x : count;
             way(&r, x, n);
             if (job->posts.rest.n)
-                conv_posts_late(&job->posts, job->channels, number * out + x * job->channels,
-                                n * job->channels);
+                conv_posts_late(&job->posts, number * out + x * job->channels, n * job->channels);
         }
     }
 }

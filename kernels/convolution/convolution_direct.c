@@ -139,7 +139,7 @@ static void rows(void *arg, int64_t begin, int64_t end)
         for (int64_t v = 0; v < job->vectors; v += 2)
             panel(&r, v);
         if (job->posts.rest.n)
-            conv_posts_late(&job->posts, c->out_channels, number * out, out);
+            conv_posts_late(&job->posts, number * out, out);
     }
 }
 

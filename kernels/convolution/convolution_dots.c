@@ -101,7 +101,7 @@ static void rows(void *arg, int64_t begin, int64_t end)
             way(&r, x);
         }
         if (job->posts.rest.n)
-            conv_posts_late(&job->posts, job->channels, number * out, out);
+            conv_posts_late(&job->posts, number * out, out);
     }
 }
 

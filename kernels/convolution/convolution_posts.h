@@ -12,8 +12,7 @@ struct conv_posts {
     const struct td_conv *c;
     int early;              /* post-ops that are done in registers, */
     float number[TD_POSTS]; /* what these take, */
-    struct td_post rest;    /* and those that are not, */
-    bool across;            /* which take runs that begin and end within pixels, too */
+    struct td_post rest;    /* and those that are not */
 };
 
 /* Whether it can be done in registers. */
@@ -36,17 +35,13 @@ static bool conv_post_is_early(const struct td_post_op *op)
 /* early: whether there are any that are done in registers. */
 static void conv_posts_split(const struct td_conv *c, bool early, struct conv_posts *p)
 {
-    *p = (struct conv_posts){.c = c, .across = true};
+    *p = (struct conv_posts){.c = c};
     while (early && p->early < c->post.n && conv_post_is_early(&c->post.op[p->early])) {
         const struct td_tensor *other = c->post.op[p->early].other;
         p->number[p->early++] = other ? *(const float *)other->data : 0;
     }
-    for (int i = p->early; i < c->post.n; i++) {
-        const struct td_tensor *other = c->post.op[i].other;
-        int64_t n = other ? td_numel(other) : 1;
+    for (int i = p->early; i < c->post.n; i++)
         p->rest.op[p->rest.n++] = c->post.op[i];
-        p->across = p->across && (n == 1 || n == td_numel(c->out));
-    }
 }
 
 #define CONV_EACH_SUM(formula)                                                                     \
@@ -74,21 +69,10 @@ TD_INLINE void conv_posts_early(const struct conv_posts *p, td_vf *sum, const in
     }
 }
 
-/* The rest, of n elements of the result, which are one pixel or several, from element number at on.
- * channels: of a pixel of the result. */
-static void conv_posts_late(const struct conv_posts *p, int64_t channels, int64_t at, int64_t n)
+/* The rest, of n elements of the result from element number at on. */
+static void conv_posts_late(const struct conv_posts *p, int64_t at, int64_t n)
 {
-    float *out = (float *)p->c->out->data + at, x[TD_POST_RUN] __attribute__((aligned(64)));
-    for (int64_t i = 0, run; i < n; i += run) {
-        run = p->across ? TD_POST_RUN : channels - i % channels;
-        run = run < TD_POST_RUN ? run : TD_POST_RUN;
-        run = run < n - i ? run : n - i;
-        for (int64_t k = 0; k < run; k += TD_LANES)
-            td_store(x + k, td_load_next(out + i + k, run - k, 0));
-        TD_NAME(post)(&p->rest, p->c->out, at + i, run, x);
-        for (int64_t k = 0; k < run; k += TD_LANES)
-            td_store_next(out + i + k, run - k, td_load(x + k));
-    }
+    TD_NAME(post_in_place)(&p->rest, p->c->out, at, n, (float *)p->c->out->data + at);
 }
 
 #endif

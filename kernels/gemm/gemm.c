@@ -87,7 +87,7 @@ int64_t td_gemm_lanes(const struct td_gemm *g)
     return (g->k + step - 1) / step * g->pad;
 }
 
-/* The most rows for which b, whose rows are runs, is read where it lies. */
+/* The largest number of rows of a for which b, whose rows are contiguous, is not packed. */
 static int64_t few_of(const struct td_gemm *g)
 {
     bool once = !g->rank && td_weight_to_pack(g->b);

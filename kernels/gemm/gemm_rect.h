@@ -31,11 +31,11 @@ typedef void td_rect_run(struct td_rect *r); /* computes one, and finishes all o
 
 /* Levels of one width share their formulas. */
 #if TD_VBYTES == 64
-#define TD_RECT_POST td_post_avx512
+#define TD_RECT_POST(name) td_##name##_avx512
 #elif TD_VBYTES == 32
-#define TD_RECT_POST td_post_avx2
+#define TD_RECT_POST(name) td_##name##_avx2
 #else
-#define TD_RECT_POST td_post_default
+#define TD_RECT_POST(name) td_##name##_default
 #endif
 _Static_assert(TD_GEMM_COLS <= TD_POST_RUN, "a rectangle's row is a run");
 
@@ -90,40 +90,20 @@ static inline void td_rect_finish_row(const struct td_rect *r, int64_t i, float 
         td_store(x + j, v);
     }
     if (g->post.n)
-        TD_RECT_POST(&g->post, g->out, r->at + (r->i + i) * g->n + r->j, r->cols, x);
+        TD_RECT_POST(post)(&g->post, g->out, r->at + (r->i + i) * g->n + r->j, r->cols, x);
 }
 
-/* Post-ops of n elements in a run, from element at of the result on: in place, but for the last
- * ones that are no whole vectors, which go by way of a copy. */
-static inline void td_rect_post(const struct td_gemm *g, int64_t at, float *c, int64_t n)
-{
-    float x[TD_POST_RUN] __attribute__((aligned(64)));
-    for (int64_t some; n > 0; n -= some, at += some, c += some) {
-        some = n < TD_POST_RUN ? n : TD_POST_RUN;
-        if (some % TD_LANES == 0) {
-            TD_RECT_POST(&g->post, g->out, at, some, c);
-            continue;
-        }
-        for (int64_t i = 0; i < some; i += TD_LANES)
-            td_store(x + i, td_load_next(c + i, some - i, 0));
-        TD_RECT_POST(&g->post, g->out, at, some, x);
-        for (int64_t i = 0; i < some; i += TD_LANES)
-            td_store_next(c + i, some - i, td_load(x + i));
-    }
-}
-
-/* Post-ops of rows of FP32 that need nothing else. Where the rectangle is as wide as the result,
- * and no operand has one number a column, the rows are one run. */
+/* Post-ops of rows of FP32 that need nothing else. They lie in one run where the rectangle is as
+ * wide as the result. */
 static inline void td_rect_post_rows(const struct td_rect *r, int64_t first, int64_t rows)
 {
     const struct td_gemm *g = r->g;
-    int64_t at = r->at + (r->i + first) * g->n + r->j;
-    float *c = r->c + first * r->ldc;
-    if (r->cols == g->n && td_post_is_even(&g->post, g->out))
-        td_rect_post(g, at, c, rows * g->n);
-    else
-        for (int64_t i = 0; i < rows; i++)
-            td_rect_post(g, at + i * g->n, c + i * r->ldc, r->cols);
+    bool together = r->cols == g->n;
+    int64_t n = together ? rows * g->n : r->cols, step = together ? rows : 1;
+    for (int64_t i = first; i < first + rows; i += step) {
+        float *c = r->c + i * r->ldc;
+        TD_RECT_POST(post_in_place)(&g->post, g->out, r->at + (r->i + i) * g->n + r->j, n, c);
+    }
 }
 
 /* What follows the sums of rows from number first on, and BF16's rounding. */

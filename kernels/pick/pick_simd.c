@@ -211,21 +211,20 @@ static void filled_plane(const struct job *j, char *out, const char *in, int64_t
     const struct td_pick_axis *a = &j->axis[j->last], *outer = a - 1;
     const int64_t width = a->out * j->unit, size = (j->high - j->low) * j->unit;
     for (int64_t i = 0, done; i < n; i += done, out += done * width) {
-        int64_t from = o + i - outer->before, left = outer->in - from;
-        const char *row = in + from * j->step[j->last - 1];
-        done = 0;
+        int64_t from = o + i - outer->before, left = outer->in - from, short_ones = 0;
+        done = 1;
         if (from < 0 || left <= 0) {
             fill(j, out, a->out);
-            done = 1;
             continue;
         }
+        const char *row = in + from * j->step[j->last - 1];
         if (size > 0 && size <= SHORT)
-            done = fill_rows(j, out, row + (j->low - a->before) * j->unit,
-                             left < n - i ? left : n - i, end);
-        if (!done) {
+            short_ones = fill_rows(j, out, row + (j->low - a->before) * j->unit,
+                                   left < n - i ? left : n - i, end);
+        if (short_ones)
+            done = short_ones;
+        else
             pick_row(j, out, row);
-            done = 1;
-        }
     }
 }
 

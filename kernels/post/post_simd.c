@@ -33,6 +33,28 @@ void TD_NAME(post)(const struct td_post *post, const struct td_tensor *out, int6
     }
 }
 
+void TD_NAME(post_in_place)(const struct td_post *post, const struct td_tensor *out, int64_t at,
+                            int64_t n, float *x)
+{
+    float few[TD_POST_RUN] __attribute__((aligned(64)));
+    int64_t row = out->rank ? out->shape[out->rank - 1] : 1;
+    bool even = td_post_is_even(post, out);
+    for (int64_t run; n > 0; n -= run, at += run, x += run) {
+        run = even ? n : row - at % row;
+        run = run < n ? run : n;
+        run = run < TD_POST_RUN ? run : TD_POST_RUN;
+        if (run % TD_LANES == 0) {
+            TD_NAME(post)(post, out, at, run, x);
+            continue;
+        }
+        for (int64_t i = 0; i < run; i += TD_LANES)
+            td_store(few + i, td_load_next(x + i, run - i, 0));
+        TD_NAME(post)(post, out, at, run, few);
+        for (int64_t i = 0; i < run; i += TD_LANES)
+            td_store_next(x + i, run - i, td_load(few + i));
+    }
+}
+
 struct job {
     const struct td_post *post;
     const struct td_tensor *out;
