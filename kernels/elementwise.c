@@ -118,6 +118,54 @@ void td_put_scalar(const struct td_tensor *t, int64_t i, const struct td_value *
         td_put_whole(t, i, td_scalar_int(v));
 }
 
+/* for one type, whose elements become numbers by get */
+#define TD_DOT(type, number, get)                                                                  \
+    for (int64_t i = 0; i < n; i++)                                                                \
+        sum += (number)get(((const type *)a->data)[at_a + i * step_a]) *                           \
+               (number)get(((const type *)b->data)[at_b + i * step_b]);                            \
+    return sum;
+
+double td_dot_real(const struct td_tensor *a, int64_t at_a, int64_t step_a,
+                   const struct td_tensor *b, int64_t at_b, int64_t step_b, int64_t n)
+{
+    double sum = 0;
+    switch (a->dtype == b->dtype ? a->dtype : TD_DTYPE_none) {
+    case TD_f64:
+        TD_DOT(double, double, )
+    case TD_f32:
+        TD_DOT(float, double, )
+    case TD_bf16:
+        TD_DOT(uint16_t, double, td_bf16_to_f32)
+    case TD_f16:
+        TD_DOT(uint16_t, double, td_f16_to_f32)
+    default:
+        for (int64_t i = 0; i < n; i++)
+            sum += td_get_real(a, at_a + i * step_a) * td_get_real(b, at_b + i * step_b);
+        return sum;
+    }
+}
+
+uint64_t td_dot_whole(const struct td_tensor *a, int64_t at_a, int64_t step_a,
+                      const struct td_tensor *b, int64_t at_b, int64_t step_b, int64_t n)
+{
+    uint64_t sum = 0;
+    switch (a->dtype == b->dtype ? a->dtype : TD_DTYPE_none) {
+    case TD_i8:
+        TD_DOT(int8_t, uint64_t, )
+    case TD_i16:
+        TD_DOT(int16_t, uint64_t, )
+    case TD_i32:
+        TD_DOT(int32_t, uint64_t, )
+    case TD_i64:
+        TD_DOT(int64_t, uint64_t, )
+    default:
+        for (int64_t i = 0; i < n; i++)
+            sum += (uint64_t)td_get_whole(a, at_a + i * step_a) *
+                   (uint64_t)td_get_whole(b, at_b + i * step_b);
+        return sum;
+    }
+}
+
 bool td_holds_int(enum td_dtype dtype, const struct td_value *v)
 {
     return v->wide ? dtype == TD_u64 : td_holds_whole(dtype, v->i);

@@ -13,6 +13,14 @@ void td_put_whole(const struct td_tensor *t, int64_t i, int64_t x);
 /* A Scalar likewise. */
 void td_put_scalar(const struct td_tensor *t, int64_t i, const struct td_value *v);
 
+/* The sum of n products: elements of a from at_a on, a step apart, by those of b. In double, in
+ * order; of whole numbers, wrapping. The loops are typed, because the tests run references as often
+ * as the kernels that they judge. */
+double td_dot_real(const struct td_tensor *a, int64_t at_a, int64_t step_a,
+                   const struct td_tensor *b, int64_t at_b, int64_t step_b, int64_t n);
+uint64_t td_dot_whole(const struct td_tensor *a, int64_t at_a, int64_t step_a,
+                      const struct td_tensor *b, int64_t at_b, int64_t step_b, int64_t n);
+
 /* Whether a whole type has the number itself; and a Scalar that is one. */
 bool td_holds_whole(enum td_dtype dtype, int64_t x);
 bool td_holds_int(enum td_dtype dtype, const struct td_value *v);

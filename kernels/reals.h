@@ -109,6 +109,31 @@ TD_INLINE V L_swap(V v, const int step)
     return step < L_LANES ? __builtin_shuffle(v, from) : v;
 }
 
+/* Lane i is that of b where bit d of i is set, else that of a; or lane i ^ other. */
+TD_INLINE V L_side_by_side(V a, V b, const int d, const int other)
+{
+    VI from;
+    for (int i = 0; i < L_LANES; i++)
+        from[i] = (i ^ other) + (i & d ? L_LANES : 0);
+    return __builtin_shuffle(a, b, from);
+}
+
+/* Defines each_NAME(v): lane r of it is all lanes of v[r], joined. v is overwritten. */
+#define TD_EACH(name, join)                                                                        \
+    TD_INLINE void halve_##name(V *v, const int d)                                                 \
+    {                                                                                              \
+        _Pragma("GCC unroll 8") for (int r = 0; r < d && d < L_LANES; r++) v[r] =                  \
+            join(L_side_by_side(v[r], v[r + d], d, 0), L_side_by_side(v[r], v[r + d], d, d));      \
+    }                                                                                              \
+    TD_INLINE V each_##name(V v[L_LANES])                                                          \
+    {                                                                                              \
+        halve_##name(v, 8);                                                                        \
+        halve_##name(v, 4);                                                                        \
+        halve_##name(v, 2);                                                                        \
+        halve_##name(v, 1);                                                                        \
+        return v[0];                                                                               \
+    }
+
 /* The greatest lane: a NaN may be lost. */
 TD_INLINE td_real L_hmax(V v)
 {

@@ -51,20 +51,20 @@ struct sum {
 static void add(const struct td_conv *c, struct sum *sum, int64_t n, int64_t o, int64_t pixel,
                 int64_t position)
 {
+    static const float zero;
+    struct td_tensor zeros = {.data = (void *)&zero, .dtype = TD_f32};
     int64_t pixels = td_conv_pixels(c, c->in), positions = td_conv_positions(c);
-    int64_t group = o / c->out_channels, channels = c->groups * c->in_channels;
-    for (int64_t ch = 0; ch < c->in_channels; ch++) {
-        int64_t at = td_conv_at(c, n, group * c->in_channels + ch, channels, pixel, pixels);
-        int64_t w = c->transposed
-                        ? (group * c->in_channels + ch) * c->out_channels + o % c->out_channels
-                        : o * c->in_channels + ch;
-        w = w * positions + position;
-        if (td_dtype_kind(c->out->dtype) == 'f')
-            sum->real += (pixel < 0 ? 0 : td_get_real(c->input, at)) * td_get_real(c->weight, w);
-        else if (pixel >= 0)
-            sum->whole +=
-                (uint64_t)td_get_whole(c->input, at) * (uint64_t)td_get_whole(c->weight, w);
-    }
+    int64_t channels = c->groups * c->in_channels, first = o / c->out_channels * c->in_channels;
+    const struct td_tensor *in = pixel < 0 ? &zeros : c->input;
+    int64_t at = pixel < 0 ? 0 : td_conv_at(c, n, first, channels, pixel, pixels);
+    int64_t step = pixel < 0 ? 0 : c->last ? 1 : pixels;
+    int64_t w = c->transposed ? first * c->out_channels + o % c->out_channels : o * c->in_channels;
+    int64_t step_w = positions * (c->transposed ? c->out_channels : 1);
+    w = w * positions + position;
+    if (td_dtype_kind(c->out->dtype) == 'f')
+        sum->real += td_dot_real(in, at, step, c->weight, w, step_w, c->in_channels);
+    else if (pixel >= 0)
+        sum->whole += td_dot_whole(in, at, step, c->weight, w, step_w, c->in_channels);
 }
 
 /* Output channel o, already counted over all groups, of image n at (z, y, x). */

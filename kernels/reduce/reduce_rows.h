@@ -27,15 +27,6 @@ TD_INLINE V load_last(const td_real *x, int64_t n)
     return L_get_n(x, 0, n, TD_REAL_TYPE, 0);
 }
 
-/* Lane i is that of b where bit d of i is set, else that of a; or lane i ^ other. */
-TD_INLINE V side_by_side(V a, V b, const int d, const int other)
-{
-    VI from;
-    for (int i = 0; i < L_LANES; i++)
-        from[i] = (i ^ other) + (i & d ? L_LANES : 0);
-    return __builtin_shuffle(a, b, from);
-}
-
 #define JOIN(name, lanes, scalar)                                                                  \
     TD_INLINE V join_##name(V a, V b)                                                              \
     {                                                                                              \
@@ -56,19 +47,7 @@ TD_INLINE V side_by_side(V a, V b, const int d, const int other)
         v = join_##name(v, L_swap(v, 1));                                                          \
         return (double)v[0];                                                                       \
     }                                                                                              \
-    TD_INLINE void halve_##name(V *v, const int d)                                                 \
-    {                                                                                              \
-        _Pragma("GCC unroll 8") for (int r = 0; r < d && d < L_LANES; r++) v[r] =                  \
-            join_##name(side_by_side(v[r], v[r + d], d, 0), side_by_side(v[r], v[r + d], d, d));   \
-    }                                                                                              \
-    TD_INLINE V each_##name(V v[L_LANES]) /* lane r: all lanes of v[r] */                          \
-    {                                                                                              \
-        halve_##name(v, 8);                                                                        \
-        halve_##name(v, 4);                                                                        \
-        halve_##name(v, 2);                                                                        \
-        halve_##name(v, 1);                                                                        \
-        return v[0];                                                                               \
-    }
+    TD_EACH(name, join_##name)
 JOIN(add, L_add(a, b), a + b)
 JOIN(mul, L_mul(a, b), a *b)
 JOIN(max, o_maximum(a, b), a > b || a != a ? a : b)

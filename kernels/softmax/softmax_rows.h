@@ -18,6 +18,7 @@
 #define RUN 64     /* vectors, whose sum may be of the lanes' type */
 #define ROWS 16    /* at most, of BLOCK elements, that are walked together */
 #define BLOCK 4096
+#define ABREAST 16 /* vectors of a row, up to which L_LANES rows are computed together */
 #ifdef TD_LANES_512
 #define AGAIN(n) ((n) < L_LANES) /* a load near what was just stored by a mask waits for it */
 #else
@@ -112,11 +113,18 @@ TD_INLINE td_real most_of(const td_real *row, int64_t n)
 }
 
 /* Exponentials of n elements of a row against top, their sum; put where it keeps them. At most RUN
- * whole vectors, four at a time, which do not wait for each other. */
+ * whole vectors, four at a time, which do not wait for each other. A part of a vector comes first:
+ * the next row is read soon, and a load near what was just stored by a mask waits for it. */
 TD_INLINE V exponentials(const td_real *row, td_real *out, int64_t n, V top, const bool keeps)
 {
     V sum[4] = {L_c(0), L_c(0), L_c(0), L_c(0)};
+    const int64_t left = n % L_LANES, whole = n - left;
     int64_t i = 0;
+    if (left > 0) {
+        sum[3] = raised(L_get_n(row, whole, left, TD_REAL_TYPE, -INFINITY), top);
+        if (keeps)
+            L_put_n(out, whole, left, TD_REAL_TYPE, sum[3]);
+    }
     for (; i + 4 * L_LANES <= n; i += 4 * L_LANES)
 #pragma GCC unroll 4
         for (int k = 0; k < 4; k++) {
@@ -125,11 +133,11 @@ TD_INLINE V exponentials(const td_real *row, td_real *out, int64_t n, V top, con
             if (keeps)
                 L_store(out + i + k * L_LANES, e);
         }
-    for (; i < n; i += L_LANES) {
-        V e = raised(L_next(row, i, n - i, TD_REAL_TYPE, -INFINITY), top);
+    for (; i < whole; i += L_LANES) {
+        V e = raised(L_load(row + i), top);
         sum[0] = L_add(sum[0], e);
         if (keeps)
-            L_put_next(out, i, n - i, TD_REAL_TYPE, e);
+            L_store(out + i, e);
     }
     return L_add(L_add(sum[0], sum[1]), L_add(sum[2], sum[3]));
 }
@@ -151,16 +159,72 @@ TD_INLINE td_real rest_of(const enum td_soft kind, total_type total)
     return kind == TD_SOFT_log ? (td_real)log((double)total) : (td_real)(1 / total);
 }
 
+TD_INLINE V finished(const enum td_soft kind, V v, V top, V rest, const bool keeps)
+{
+    return kind == TD_SOFT_log ? forward(kind, v, top, rest)
+           : keeps             ? L_mul(v, rest)
+                               : L_mul(raised(v, top), rest);
+}
+
 TD_INLINE void finish(const enum td_soft kind, td_real *out, const td_real *row, int64_t n,
                       td_real most, td_real rest, const bool keeps)
 {
+    const int64_t left = n % L_LANES, whole = n - left;
+    const td_real *from = keeps ? out : row;
     V top = L_c(most), last = L_c(rest);
-    for (int64_t i = 0; i < n; i += L_LANES) {
-        V v = L_next(keeps ? out : row, i, n - i, TD_REAL_TYPE, 0);
-        v = kind == TD_SOFT_log ? forward(kind, v, top, last)
-            : keeps             ? L_mul(v, last)
-                                : L_mul(raised(v, top), last);
-        L_put_next(out, i, n - i, TD_REAL_TYPE, v);
+    if (left > 0) /* first, as exponentials has it */
+        L_put_n(out, whole, left, TD_REAL_TYPE,
+                finished(kind, L_get_n(from, whole, left, TD_REAL_TYPE, 0), top, last, keeps));
+    for (int64_t i = 0; i < whole; i += L_LANES)
+        L_store(out + i, finished(kind, L_load(from + i), top, last, keeps));
+}
+
+TD_EACH(top, L_max)
+TD_EACH(sum, L_add)
+
+/* At most L_LANES rows of a few vectors, the last of which may be a part: a maximum and a sum of
+ * each row come from its vectors by shuffles that all rows share. What the last vectors become is
+ * stored at the end alone, and the next row is read before it: a load near what was just stored by
+ * a mask waits for it. out may be x, where rows are dense. */
+TD_INLINE void forward_abreast(const enum td_soft kind, td_real *out, const td_real *x, int64_t n,
+                               int64_t rows, int64_t step)
+{
+    const int64_t last = (n - 1) / L_LANES * L_LANES, left = n - last;
+    V v[L_LANES] = {0}, end[L_LANES];
+    td_real top[L_LANES], rest[L_LANES];
+    for (int64_t r = 0; r < rows; r++) {
+        V t = L_next(x + r * step, last, left, TD_REAL_TYPE, -INFINITY);
+        for (int64_t i = 0; i < last; i += L_LANES)
+            t = L_max(L_load(x + r * step + i), t);
+        v[r] = t;
+    }
+    L_store(top, each_top(v));
+    for (int64_t r = 0; r < rows; r++) {
+        V t = L_c(top[r]), a = L_sub(L_next(x + r * step, last, left, TD_REAL_TYPE, -INFINITY), t);
+        V sum = o_exp_below(a);
+        end[r] = kind == TD_SOFT_log ? a : sum;
+        __builtin_prefetch(out + r * n + last, 1);
+        for (int64_t i = 0; i < last; i += L_LANES) {
+            a = L_sub(L_load(x + r * step + i), t);
+            __builtin_prefetch(x + (r + L_LANES) * step + i, 0, 2);
+            V e = o_exp_below(a);
+            sum = L_add(sum, e);
+            L_store(out + r * n + i, kind == TD_SOFT_log ? a : e);
+        }
+        v[r] = sum;
+    }
+    V sums = each_sum(v), next = last ? L_load(out) : L_c(0);
+    L_store(rest, kind == TD_SOFT_log ? o_log(sums) : L_div(L_c(1), sums));
+    for (int64_t r = 0; r < rows; r++) {
+        V by = L_c(rest[r]);
+        for (int64_t i = 0; i < last; i += L_LANES) {
+            V e = i ? L_load(out + r * n + i) : next;
+            L_store(out + r * n + i, kind == TD_SOFT_log ? L_sub(e, by) : L_mul(e, by));
+        }
+        if (last && r + 1 < rows)
+            next = L_load(out + (r + 1) * n);
+        L_put_next(out + r * n, last, left, TD_REAL_TYPE,
+                   kind == TD_SOFT_log ? L_sub(end[r], by) : L_mul(end[r], by));
     }
 }
 
@@ -169,6 +233,12 @@ TD_INLINE void finish(const enum td_soft kind, td_real *out, const td_real *row,
 TD_INLINE void forward_rows(const enum td_soft kind, td_real *out, const td_real *x, int64_t n,
                             int64_t rows, int64_t step)
 {
+    for (int64_t some; n <= ABREAST * L_LANES && rows; rows -= some) {
+        some = rows < L_LANES ? rows : L_LANES;
+        forward_abreast(kind, out, x, n, some, step);
+        out += some * n;
+        x += some * step;
+    }
     const bool keeps = kind == TD_SOFT_plain && !AGAIN(n);
     td_real most[ROWS], rest[ROWS];
     for (int64_t r = 0; r < rows; r++)
