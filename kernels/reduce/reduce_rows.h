@@ -27,6 +27,8 @@ TD_INLINE V load_last(const td_real *x, int64_t n)
     return L_get_n(x, 0, n, TD_REAL_TYPE, 0);
 }
 
+#include "kernels/reduce/reduce_few.h"
+
 #define JOIN(name, lanes, scalar)                                                                  \
     TD_INLINE V join_##name(V a, V b)                                                              \
     {                                                                                              \
@@ -81,7 +83,6 @@ JOIN(min, o_minimum(a, b), a < b || a != a ? a : b)
     {                                                                                              \
         const V none = L_c((td_real)(init));                                                       \
         const VM last = first_lanes(n % L_LANES);                                                  \
-        td_real sums[L_LANES];                                                                     \
         V v[L_LANES];                                                                              \
         _Pragma("GCC unroll 16") for (int r = 0; r < L_LANES; r++, x += step)                      \
         {                                                                                          \
@@ -93,13 +94,19 @@ JOIN(min, o_minimum(a, b), a < b || a != a ? a : b)
             if (i < n)                                                                             \
                 v[r] = L_sel(last, id##_step(v[r], load_last(x + i, n - i), p), v[r]);             \
         }                                                                                          \
-        L_store(sums, each_##joins(v));                                                            \
-        for (int r = 0; r < L_LANES; r++)                                                          \
-            s[r].f = (double)sums[r];                                                              \
+        put_totals(each_##joins(v), L_LANES, s);                                                   \
     }                                                                                              \
     ONCE void id##_rows(const td_real *x, int64_t n, int64_t rows, int64_t step,                   \
                         const double *pivot, int each, union td_total *s)                          \
     {                                                                                              \
+        for (int64_t some; n <= FEW && rows; rows -= some, x += step * some, s += some) {          \
+            V to[FEW], v = L_c((td_real)(init)), p = each_of(pivot, each, rows);                   \
+            some = turn_few(x, n, rows, step, to);                                                 \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                v = id##_step(v, to[i], p);                                                        \
+            put_totals(v, some, s);                                                                \
+            pivot += each * some;                                                                  \
+        }                                                                                          \
         for (; n <= SHORT && rows >= L_LANES; rows -= L_LANES, x += step * L_LANES) {              \
             id##_together(x, n, step, pivot, each, s);                                             \
             s += L_LANES;                                                                          \
@@ -307,10 +314,26 @@ TD_INLINE int64_t find_in_one(const td_real *x, int64_t n, td_real value)
 
 /* The first of the largest, or smallest: a later one takes its place when it is better. */
 #define ARGUMENT(best, is_better)                                                                  \
+    TD_INLINE void arg##best##_step(V *a, V *at, V v, int64_t i)                                   \
+    {                                                                                              \
+        VM better = L_either(is_better(v, *a), L_both(L_uno(v, v), L_not(L_uno(*a, *a))));         \
+        *a = L_sel(better, v, *a);                                                                 \
+        *at = L_sel(better, L_c((td_real)i), *at);                                                 \
+    }                                                                                              \
     static void arg##best##_along(const void *from, int64_t n, int64_t rows, int64_t step,         \
                                   double p, union td_total *s, union td_total *t)                  \
     {                                                                                              \
         const td_real *x = from;                                                                   \
+        for (int64_t some; n <= FEW && rows; rows -= some, x += some * step) {                     \
+            V to[FEW], at = L_c(0);                                                                \
+            some = turn_few(x, n, rows, step, to);                                                 \
+            for (int64_t i = 1; i < n; i++)                                                        \
+                arg##best##_step(to, &at, to[i], i);                                               \
+            put_totals(to[0], some, s);                                                            \
+            put_places(at, some, t);                                                               \
+            s += some;                                                                             \
+            t += some;                                                                             \
+        }                                                                                          \
         best##_rows(x, n, rows, step, &p, 0, s);                                                   \
         for (int64_t r = 0; r < rows; r++, x += step) {                                            \
             t[r].i =                                                                               \
@@ -328,14 +351,10 @@ TD_INLINE int64_t find_in_one(const td_real *x, int64_t n, td_real value)
             for (int64_t r = 1; r < rows; r++) {                                                   \
                 const td_real *here = x + r * step + i;                                            \
                 V v = some < L_LANES ? load_last(here, some) : L_load(here);                       \
-                VM better = L_either(is_better(v, a), L_both(L_uno(v, v), L_not(L_uno(a, a))));    \
-                a = L_sel(better, v, a);                                                           \
-                at = L_sel(better, L_c((td_real)r), at);                                           \
+                arg##best##_step(&a, &at, v, r);                                                   \
             }                                                                                      \
-            for (int64_t k = 0; k < some; k++) {                                                   \
-                s[i + k].f = (double)a[k];                                                         \
-                t[i + k].i = (int64_t)at[k];                                                       \
-            }                                                                                      \
+            put_totals(a, some, s + i);                                                            \
+            put_places(at, some, t + i);                                                           \
         }                                                                                          \
     }
 ARGUMENT(max, L_gt)
