@@ -94,9 +94,10 @@ TD_INLINE V o_log(V x)
 /* Within 1.1 ulp up to 100,000 radians, SLEEF's beyond. x = n pi / 2 + r + low, |r| <= pi / 4 and a
  * little; pi / 2 stands in three parts, and the first difference is exact. */
 #ifdef __FMA__
-TD_INLINE V o_sin_cos(V x, V quarter) /* sin(x + quarter * pi / 2) */
+TD_INLINE V o_sin_cos(V x, int quarter) /* sin(x + quarter * pi / 2) */
 {
-    V n = L_round(L_mul(x, L_c(0.636619772f)));
+    V magic = L_c(0x1.8p23f + (float)quarter); /* added, it leaves a whole number, in lowest bits */
+    V m = L_fma(x, L_c(0.636619772f), magic), n = L_sub(m, magic);
     V r0 = L_fnma(n, L_c(0x1.921fb6p0f), x), b = L_mul(n, L_c(0x1.777a5cp-25f));
     V r = L_add(r0, b), back = L_sub(r, r0); /* r + low = r0 + b without loss (D. Knuth) */
     V low = L_add(L_sub(r0, L_sub(r, back)), L_sub(b, back));
@@ -109,23 +110,19 @@ TD_INLINE V o_sin_cos(V x, V quarter) /* sin(x + quarter * pi / 2) */
     V c = L_fma(L_fma(L_c(2.443809085e-05f), q, L_c(-1.388736448e-03f)), q, L_c(4.166664681e-02f));
     V head = L_fnma(L_c(0.5f), q, L_c(1)), rest = L_fnma(L_c(0.5f), q, L_sub(L_c(1), head));
     c = L_add(head, L_fnma(r, low, L_fma(L_mul(c, q), q, rest)));
-    n = L_add(n, quarter); /* modulo 4: 0 s, 1 c, 2 -s, 3 -c */
-    V turn = L_sub(n, L_mul(L_c(4), L_floor(L_mul(n, L_c(0.25f)))));
-    VM odd = L_either(L_eq(turn, L_c(1)), L_eq(turn, L_c(3)));
-    V y = L_sel(odd, c, s);
-    return L_sel(L_ge(turn, L_c(2)), L_neg(y), y);
+    return L_flip(L_sel(L_bit(m, 0), c, s), m, 1); /* m modulo 4: 0 s, 1 c, 2 -s, 3 -c */
 }
 
 TD_INLINE V o_sin(V x)
 {
-    V y = L_sel(L_lt(L_abs(x), L_c(2e-4f)), x, o_sin_cos(x, L_c(0)));
+    V y = L_sel(L_lt(L_abs(x), L_c(2e-4f)), x, o_sin_cos(x, 0));
     VM far = L_not(L_lt(L_abs(x), L_c(1e5f)));
     return L_any(far) ? L_sel(far, sin_sleef_(x), y) : y;
 }
 
 TD_INLINE V o_cos(V x)
 {
-    V y = o_sin_cos(x, L_c(1));
+    V y = o_sin_cos(x, 1);
     VM far = L_not(L_lt(L_abs(x), L_c(1e5f)));
     return L_any(far) ? L_sel(far, cos_sleef_(x), y) : y;
 }

@@ -20,6 +20,8 @@
  *   L_FAR_EXPONENT             a whole n for which L_ldexp(x, n) is 0 in FP32 and takes no longer:
  *                              results that are only little too small do, some 60 ns a vector on
  *                              an Intel Xeon (Cascade Lake)
+ *   L_bit(m, k)                whether bit k of the lane's bits is set
+ *   L_flip(a, m, k)            -a where it is, else a
  *   L_toward(a, b)             the number next to a on the way to b
  *   L_frexp(x, &n)             x = m * 2^n with 0.75 <= m < 1.5, of positive finite x
  *
@@ -339,6 +341,23 @@ TD_INLINE V L_ldexp(V x, V n)
 #define L_FAR_EXPONENT (-150) /* of 0, as from L_ldexp_from */
 
 #endif
+
+TD_INLINE VM L_bit(V m, const int k)
+{
+#if defined TD_LANES_512 && TD_REAL_BITS == 32
+    return _mm512_test_epi32_mask((__m512i)m, _mm512_set1_epi32(1 << k));
+#elif defined TD_LANES_512
+    return _mm512_test_epi64_mask((__m512i)m, _mm512_set1_epi64(1ll << k));
+#else
+    return (VM)(0 - ((VI)m >> k & 1));
+#endif
+}
+
+TD_INLINE V L_flip(V a, V m, const int k)
+{
+    const VU sign = (VU){0} + ((td_word)1 << (TD_REAL_BITS - 1));
+    return (V)((VU)a ^ ((VU)m << (TD_REAL_BITS - 1 - k) & sign));
+}
 
 /* By the bits: one more leads away from 0. */
 TD_INLINE V L_toward(V a, V b)

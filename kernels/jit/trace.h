@@ -92,6 +92,18 @@ TD_INLINE V L_copysign(V magnitude, V sign)
     return NODE(or, 0, L_abs(magnitude), NODE(and, 0, sign, L_bits(0x80000000), -1), -1);
 }
 
+TD_INLINE V L_flip(V a, V m, int k)
+{
+    V bit = NODE(and, 0, NODE(shl, 31 - k, m, -1, -1), L_bits(0x80000000), -1);
+    return NODE(xor, 0, a, bit, -1);
+}
+
+/* 1 or -1, below 0. */
+TD_INLINE VM L_bit(V m, int k)
+{
+    return L_lt(L_flip(L_c(1), m, k), L_c(0));
+}
+
 /* In the main body no lane is, or the round is done again. */
 TD_INLINE bool L_any(VM m)
 {
