@@ -125,6 +125,7 @@ void td_attention_of(const struct td_call *call, struct td_attention *a)
                                .heads = 1,
                                .repeat = 1,
                                .causal = call->arg[CAUSAL].i};
+    a->number = a->query->dtype == TD_f64 ? sizeof(double) : sizeof(float);
     a->rows = size_of(a->query, 2);
     a->depth = size_of(a->query, 1);
     a->keys = size_of(a->key, 2);
@@ -218,7 +219,7 @@ struct td_attention_cut td_attention_cut(const struct td_attention *a, int threa
     cut.slot = (size_t)(cut.rows * (cut.wide_depth + cut.wide_width + cut.keys + 3) +
                         cut.keys * (cut.wide_depth + cut.wide_width + 1) +
                         TD_ATTENTION_LANES * cut.wide_depth) *
-                   sizeof(double) +
+                   a->number +
                64;
     return cut;
 }

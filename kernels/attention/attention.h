@@ -9,6 +9,7 @@ struct td_attention {
     int64_t heads;                    /* of all batches: each has a result of its own */
     int64_t rows, keys, depth, width; /* of query; of key and value; of query and key; of value */
     int64_t repeat;                   /* heads of query that share one of key and value */
+    size_t number;                    /* bytes of one, as it is computed with */
     bool causal;                      /* row i looks at keys up to i */
     double scale;
 };
@@ -23,9 +24,9 @@ struct td_attention_place {
 struct td_attention_place td_attention_at(const struct td_attention *a, int64_t head);
 
 /* How it is cut: blocks of rows, shared among slots, which have so many bytes of scratch each. */
-#define TD_ATTENTION_ROWS 132 /* of a block, at most: whole registers of any level */
+#define TD_ATTENTION_ROWS 216 /* of a block, at most: whole registers of any level */
 #define TD_ATTENTION_FILL(rows) (((rows) + 3) / 4 * 4) /* fewer rows at a time take as long */
-#define TD_ATTENTION_KEYS 192
+#define TD_ATTENTION_KEYS 256
 #define TD_ATTENTION_LANES 16 /* keys that are turned into columns together, at most */
 struct td_attention_cut {
     int64_t rows, blocks, items; /* of a block but the last; of one head; in all */
