@@ -433,7 +433,8 @@ class Models(service.ServiceTest, Memory):
         self.assertLessEqual(sum(m["bytes"] for m in listed["models"]), self.store())
         self.assertGreater(sum(m["bytes"] for m in listed["models"]), 0.9 * self.store())
         self.looks_and_deletes(n)
-        self.assertEqual(self.service.call("DELETE", "/v1/models/m0").status, 204)
+        for name in ("m0", "m2"): # two, since on a busy machine some models are smaller: their kernels were not timed
+            self.assertEqual(self.service.call("DELETE", "/v1/models/" + name).status, 204)
         self.assertEqual(self.put("again").status, 201)
 
     def looks_and_deletes(self, n):
