@@ -189,7 +189,7 @@ bool td_conv_linear(const struct td_conv *c, int threads, struct td_gemm *g)
                           .post = c->post,
                           .threads = threads};
     return c->last && c->groups == 1 && !c->transposed && is_plain(c) &&
-           c->out->dtype & (TD_f32 | TD_bf16);
+           c->out->dtype & (TD_f32 | TD_bf16 | TD_f16);
 }
 
 void td_conv_gemm(const struct td_conv *c, const struct td_tensor *weight, int threads,
@@ -220,7 +220,7 @@ void td_conv_gemm(const struct td_conv *c, const struct td_tensor *weight, int t
 
 bool td_conv_is_matmul(const struct td_conv *c, const struct td_gemm *g)
 {
-    return !g->gather && !c->transposed && !c->last && c->out->dtype & (TD_f32 | TD_bf16);
+    return !g->gather && !c->transposed && !c->last && c->out->dtype & (TD_f32 | TD_bf16 | TD_f16);
 }
 
 void td_conv_turn_image(const struct td_tensor *from, int64_t images, int64_t channels,

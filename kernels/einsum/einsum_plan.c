@@ -179,7 +179,7 @@ static void product(struct run *r, const void *a, const void *b, void *to, int64
     r->cost.flops += 2 * (double)batch * (double)m * (double)n * (double)(k + 4);
     if (r->cost.bytes > TOO_MUCH)
         return;
-    bool own = r->type & (TD_f32 | TD_bf16);
+    bool own = r->type & (TD_f32 | TD_bf16 | TD_f16);
     void *scratch = take(r, (int64_t)(own ? td_gemm_scratch(&g) : td_gemm_scratch_any(&g)), 1);
     if (r->level && times(batch, times(m, n)))
         r->level->product(&g, scratch);

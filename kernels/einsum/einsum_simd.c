@@ -7,7 +7,7 @@
 
 static void product(const struct td_gemm *g, void *scratch)
 {
-    if (g->out->dtype & (TD_f32 | TD_bf16))
+    if (g->out->dtype & (TD_f32 | TD_bf16 | TD_f16))
         TD_NAME(gemm)(g, scratch);
     else
         TD_NAME(gemm_any)(g, scratch);

@@ -125,7 +125,7 @@ static size_t line(int64_t floats)
 void td_gemm_plan(const struct td_gemm *g, struct td_gemm_plan *plan)
 {
     int64_t batches = td_gemm_batches(g);
-    bool packed = (plan->path = choose(g)) == TD_GEMM_packed, half = g->out->dtype == TD_bf16;
+    bool packed = (plan->path = choose(g)) == TD_GEMM_packed, half = td_gemm_is_half(g);
     int64_t lanes = td_gemm_lanes(g), steps = (lanes + TD_GEMM_DEPTH - 1) / TD_GEMM_DEPTH;
     plan->depth = lanes;
     if (packed && steps > 1) {

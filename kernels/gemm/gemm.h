@@ -62,6 +62,12 @@ int64_t td_gemm_bias_at(const struct td_gemm *g, int64_t i);
 /* One number a column and nothing scaled: what libraries know. */
 bool td_gemm_bias_is_plain(const struct td_gemm *g);
 
+/* Whether the result's numbers are shorter than the FP32 in which they are summed. */
+static inline bool td_gemm_is_half(const struct td_gemm *g)
+{
+    return g->out->dtype & (TD_bf16 | TD_f16);
+}
+
 /* Whether a matrix of so many bytes is too large for a second-level cache, so that its lines are
  * worth prefetching. */
 static inline bool td_gemm_is_far(int64_t bytes)
@@ -74,7 +80,7 @@ void td_gemm_ref(const struct td_gemm *g);
 
 /* ---- the vector rows ---- */
 
-/* The level's product; a per-level file calls its own level's: TD_NAME(gemm). FP32 and BF16
+/* The level's product; a per-level file calls its own level's: TD_NAME(gemm). FP32, BF16 and FP16
  * (gemm_simd.c) with scratch of td_gemm_scratch(g) bytes; the levels that multiply pairs of BF16
  * (gemm_bf16.c, gemm_amx.c) BF16 alone, with scratch of td_gemm_scratch_pairs(g). */
 typedef void td_gemm_run(const struct td_gemm *g, void *scratch);

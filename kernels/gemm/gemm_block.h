@@ -17,39 +17,52 @@
 #endif
 #define TD_NR (2 * TD_LANES)
 
-/* ---- elements of either type, as FP32 ---- */
+/* ---- elements of FP32, BF16 or FP16, as FP32 ---- */
 
-TD_INLINE td_vf td_gemm_load(const void *p, int64_t i, bool half)
+TD_INLINE td_vf td_gemm_widen(td_vh h, const enum td_dtype type)
+{
+    return type == TD_bf16 ? td_widen_bf16(h) : td_widen_f16(h);
+}
+
+TD_INLINE td_vf td_gemm_load(const void *p, int64_t i, const enum td_dtype type)
 {
     td_vh h;
-    if (!half)
+    if (type == TD_f32)
         return td_load((const float *)p + i);
     memcpy(&h, (const uint16_t *)p + i, sizeof h);
-    return td_widen_bf16(h);
+    return td_gemm_widen(h, type);
 }
 
 /* The first n of a vector, 0 < n <= TD_LANES; zeros beyond. */
-TD_INLINE td_vf td_gemm_load_n(const void *p, int64_t i, int64_t n, bool half)
+TD_INLINE td_vf td_gemm_load_n(const void *p, int64_t i, int64_t n, const enum td_dtype type)
 {
     td_vh h = {0};
     if (n >= TD_LANES)
-        return td_gemm_load(p, i, half);
-    if (!half)
+        return td_gemm_load(p, i, type);
+    if (type == TD_f32)
         return td_load_n((const float *)p + i, n, 0);
     td_copy_few(&h, (const uint16_t *)p + i, n, 2);
-    return td_widen_bf16(h);
+    return td_gemm_widen(h, type);
+}
+
+TD_INLINE float td_gemm_get(const void *p, int64_t i, const enum td_dtype type)
+{
+    return type == TD_f32    ? ((const float *)p)[i]
+           : type == TD_bf16 ? td_bf16_to_f32(((const uint16_t *)p)[i])
+                             : td_f16_to_f32(((const uint16_t *)p)[i]);
 }
 
 /* ---- the register block ---- */
 
 /* What a lane of 32 bits holds, and so what one step along k is. */
 enum td_step {
-    TD_STEP_f32,   /* a * b */
-    TD_STEP_widen, /* the same, b being BF16 in memory */
-    TD_STEP_bf16,  /* two of BF16: a0 * b0 + a1 * b1, summed in FP32 */
-    TD_STEP_i16,   /* two of INT16, summed in INT32 */
-    TD_STEP_u8i8,  /* four of UINT8 with four of INT8 */
-    TD_STEP_i8u8,  /* and the other way round */
+    TD_STEP_f32,        /* a * b */
+    TD_STEP_widen_bf16, /* the same, b being BF16 in memory */
+    TD_STEP_widen_f16,  /* or FP16 */
+    TD_STEP_bf16,       /* two of BF16: a0 * b0 + a1 * b1, summed in FP32 */
+    TD_STEP_i16,        /* two of INT16, summed in INT32 */
+    TD_STEP_u8i8,       /* four of UINT8 with four of INT8 */
+    TD_STEP_i8u8,       /* and the other way round */
 };
 
 struct td_block {
@@ -65,6 +78,12 @@ struct td_block {
     const float *bias;
     int64_t bias_i;
 };
+
+/* The type of b in memory; FP32 as well for lanes that hold several short numbers. */
+TD_INLINE enum td_dtype td_step_reads(const enum td_step step)
+{
+    return step == TD_STEP_widen_bf16 ? TD_bf16 : step == TD_STEP_widen_f16 ? TD_f16 : TD_f32;
+}
 
 TD_INLINE td_vf td_block_step(td_vf sum, td_vf a, td_vf b, const enum td_step step)
 {
@@ -86,7 +105,7 @@ TD_INLINE td_vf td_block_step(td_vf sum, td_vf a, td_vf b, const enum td_step st
 TD_INLINE td_vf td_block_spread(const float *p, const enum td_step step)
 {
     uint32_t bits;
-    if (step <= TD_STEP_widen)
+    if (step <= TD_STEP_widen_f16)
         return td_set(*p);
     memcpy(&bits, p, sizeof bits);
     return (td_vf)(bits + (td_vu){0});
@@ -124,7 +143,7 @@ TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv
     for (int64_t p = 0; p < t->k; p++) {
 #pragma GCC unroll 8
         for (int v = 0; v < nv; v++)
-            b[v] = td_gemm_load(t->b, p * t->ldb + v * TD_LANES, step == TD_STEP_widen);
+            b[v] = td_gemm_load(t->b, p * t->ldb + v * TD_LANES, td_step_reads(step));
 #pragma GCC unroll 16
         for (int i = 0; i < mr; i++) {
             td_vf a = td_block_spread(t->a + i * t->lda + p, step);
@@ -219,7 +238,8 @@ TD_INLINE void td_sum4(float to[4], td_vf a, td_vf b, td_vf c, td_vf d)
 }
 
 /* c[mr][nr] = a[mr][k] * b's nr columns, each a run of k. nr is a multiple of 4, or 1. */
-TD_INLINE void td_dot_run(const struct td_block *t, const int mr, const int nr, const bool half)
+TD_INLINE void td_dot_run(const struct td_block *t, const int mr, const int nr,
+                          const enum td_dtype type)
 {
     td_vf acc[4][8], a[4];
     int64_t p = 0;
@@ -237,8 +257,8 @@ TD_INLINE void td_dot_run(const struct td_block *t, const int mr, const int nr, 
                 whole ? td_load(t->a + i * t->lda + p) : td_load_n(t->a + i * t->lda + p, left, 0);
 #pragma GCC unroll 8
         for (int j = 0; j < nr; j++) {
-            td_vf b = whole ? td_gemm_load(t->b, j * t->ldb + p, half)
-                            : td_gemm_load_n(t->b, j * t->ldb + p, left, half);
+            td_vf b = whole ? td_gemm_load(t->b, j * t->ldb + p, type)
+                            : td_gemm_load_n(t->b, j * t->ldb + p, left, type);
 #pragma GCC unroll 4
             for (int i = 0; i < mr; i++)
                 acc[i][j] = td_fma(a[i], b, acc[i][j]);
@@ -255,14 +275,15 @@ TD_INLINE void td_dot_run(const struct td_block *t, const int mr, const int nr, 
                         acc[i][j + 3]);
 }
 
-TD_INLINE void td_dot_rows(const struct td_block *t, int64_t rows, const int nr, const bool half)
+TD_INLINE void td_dot_rows(const struct td_block *t, int64_t rows, const int nr,
+                           const enum td_dtype type)
 {
     if (rows == 1)
-        td_dot_run(t, 1, nr, half);
+        td_dot_run(t, 1, nr, type);
     else if (rows == 2)
-        td_dot_run(t, 2, nr, half);
+        td_dot_run(t, 2, nr, type);
     else
-        td_dot_run(t, 3, nr, half);
+        td_dot_run(t, 3, nr, type);
 }
 
 #endif

@@ -48,14 +48,14 @@ struct td_gemm_job {
 };
 
 /* The bias of row i and up to a vector of columns. */
-TD_INLINE td_vf td_rect_bias(const struct td_rect *r, int64_t i, int64_t j, int64_t left, bool half)
+TD_INLINE td_vf td_rect_bias(const struct td_rect *r, int64_t i, int64_t j, int64_t left,
+                             const enum td_dtype type)
 {
     const struct td_gemm *g = r->g;
     int64_t at = r->bias + (r->i + i) * g->bias_i + (r->j + j) * g->bias_j;
     if (g->bias_j)
-        return td_gemm_load_n(g->bias->data, at, left, half);
-    return td_set(half ? td_bf16_to_f32(((const uint16_t *)g->bias->data)[at])
-                       : ((const float *)g->bias->data)[at]);
+        return td_gemm_load_n(g->bias->data, at, left, type);
+    return td_set(td_gemm_get(g->bias->data, at, type));
 }
 
 /* Whether a block can begin with it: FP32, one number a row or a column, and nothing scaled. */
@@ -75,18 +75,30 @@ static inline void td_rect_begin(const struct td_rect *r, int64_t i, int64_t j, 
     t->bias_i = g->bias_i;
 }
 
+/* The bias is of the result's type, which is FP32, BF16 or FP16. */
+static inline td_vf td_rect_biases(const struct td_rect *r, int64_t i, int64_t j, int64_t left)
+{
+    switch (r->g->out->dtype) {
+    case TD_bf16:
+        return td_rect_bias(r, i, j, left, TD_bf16);
+    case TD_f16:
+        return td_rect_bias(r, i, j, left, TD_f16);
+    default:
+        return td_rect_bias(r, i, j, left, TD_f32);
+    }
+}
+
 /* Scales, bias and post-ops of row i, as far as the rectangle goes. */
 static inline void td_rect_finish_row(const struct td_rect *r, int64_t i, float *x)
 {
     const struct td_gemm *g = r->g;
-    bool half = g->out->dtype == TD_bf16;
     td_vf alpha = td_set(g->scaled ? (float)g->alpha : 1);
     td_vf beta = td_set(g->scaled ? (float)g->beta : 1);
     for (int64_t j = 0; j < r->cols; j += TD_LANES) {
         int64_t left = r->cols - j;
         td_vf v = td_load_next(r->c + i * r->ldc + j, left, 0) * alpha;
         if (g->bias && !r->biased)
-            v += td_rect_bias(r, i, j, left, half) * beta;
+            v += td_rect_biases(r, i, j, left) * beta;
         td_store(x + j, v);
     }
     if (g->post.n)
@@ -106,11 +118,11 @@ static inline void td_rect_post_rows(const struct td_rect *r, int64_t first, int
     }
 }
 
-/* What follows the sums of rows from number first on, and BF16's rounding. */
+/* What follows the sums of rows from number first on, and the rounding to BF16 or FP16. */
 static inline void td_rect_finish(const struct td_rect *r, int64_t first, int64_t rows)
 {
     const struct td_gemm *g = r->g;
-    bool half = g->out->dtype == TD_bf16;
+    bool half = td_gemm_is_half(g);
     float x[TD_GEMM_COLS] __attribute__((aligned(64)));
     if (!half && (!g->bias || r->biased) && !g->scaled) {
         if (g->post.n)
@@ -123,7 +135,8 @@ static inline void td_rect_finish(const struct td_rect *r, int64_t first, int64_
         if (!half)
             memcpy(r->c + i * r->ldc, x, (size_t)r->cols * sizeof *x);
         for (int64_t j = 0; half && j < r->cols; j += TD_LANES) {
-            td_vh h = td_narrow_bf16(td_load(x + j));
+            td_vf v = td_load(x + j);
+            td_vh h = g->out->dtype == TD_bf16 ? td_narrow_bf16(v) : td_narrow_f16(v);
             if (r->cols - j >= TD_LANES)
                 memcpy(out + j, &h, sizeof h);
             else
@@ -164,7 +177,7 @@ static void td_gemm_slots(void *arg, int64_t begin, int64_t end)
         int64_t last = plan->items * (slot + 1) / plan->slots;
         for (int64_t i = plan->items * slot / plan->slots; i < last && !td_stopped(); i++) {
             struct td_rect r = td_rect_of(job, i, slot);
-            bool half = job->g->out->dtype == TD_bf16;
+            bool half = td_gemm_is_half(job->g);
             r.c = half ? (float *)(r.slot + plan->at_out) : (float *)r.out + r.i * job->g->n + r.j;
             r.ldc = half ? r.cols : job->g->n;
             job->run(&r);

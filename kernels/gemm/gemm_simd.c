@@ -1,13 +1,16 @@
-/* Matrix products in the level's vectors, FP32 and BF16.
+/* Matrix products in the level's vectors, FP32, BF16 and FP16.
  *
  * b is packed into panels as wide as the register block and 256 deep, so that a panel stays in the
- * first cache while the rows of a pass by; see td_gemm_plan for when that pays. BF16 is widened
- * when b is packed and when rows of a are copied, so everything is summed in FP32 and rounded once.
+ * first cache while the rows of a pass by; see td_gemm_plan for when that pays. BF16 and FP16 are
+ * widened when b is packed and when rows of a are copied, so everything is summed in FP32 and
+ * rounded once.
  *
  * K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008. */
 #include "kernels/gemm/gemm_rect.h"
 #include "kernels/half.h"
 #include "kernels/turn.h"
+
+#include <errno.h>
 
 static __attribute__((noinline)) void td_column_f32(struct td_block t, int64_t rows, int64_t cols)
 {
@@ -16,7 +19,12 @@ static __attribute__((noinline)) void td_column_f32(struct td_block t, int64_t r
 
 static __attribute__((noinline)) void td_column_bf16(struct td_block t, int64_t rows)
 {
-    td_block_column(t, rows, TD_NR, TD_STEP_widen);
+    td_block_column(t, rows, TD_NR, TD_STEP_widen_bf16);
+}
+
+static __attribute__((noinline)) void td_column_f16(struct td_block t, int64_t rows)
+{
+    td_block_column(t, rows, TD_NR, TD_STEP_widen_f16);
 }
 
 /* ---- packing b ---- */
@@ -27,9 +35,9 @@ static __attribute__((noinline)) void td_column_bf16(struct td_block t, int64_t 
 /* k x cols of b, whose rows are runs, as td_gemm_pack has them, for whole panels: row after row,
  * since one run is read faster than many that are step_k apart. */
 TD_INLINE void td_gemm_pack_rows(const struct td_gemm *g, const void *b, int64_t p0, int64_t k,
-                                 int64_t j0, int64_t cols, float *to, const bool half)
+                                 int64_t j0, int64_t cols, float *to, const enum td_dtype type)
 {
-    const int64_t size = half ? 2 : 4;
+    const int64_t size = type == TD_f32 ? 4 : 2;
     int64_t fetched = td_gemm_is_far(g->k * g->n * size) ? k - AHEAD : 0;
     for (int64_t p = 0; p < k; p++, to += TD_NR) {
         int64_t at = (p0 + p) * g->step_k + j0;
@@ -40,17 +48,17 @@ TD_INLINE void td_gemm_pack_rows(const struct td_gemm *g, const void *b, int64_t
         for (int64_t j = 0; j < cols; j += TD_NR, panel += k * TD_NR)
 #pragma GCC unroll 2
             for (int v = 0; v < TD_NR; v += TD_LANES)
-                td_store(panel + v, td_gemm_load(b, at + j + v, half));
+                td_store(panel + v, td_gemm_load(b, at + j + v, type));
     }
 }
 
 /* k x cols of b, from row p and column j on, as panels of TD_NR columns, zeros beyond n. */
 TD_INLINE void td_gemm_pack(const struct td_gemm *g, const void *b, int64_t p0, int64_t k,
-                            int64_t j0, int64_t cols, float *to, const bool half)
+                            int64_t j0, int64_t cols, float *to, const enum td_dtype type)
 {
     int64_t j = j0, whole = (g->n - j0 < cols ? g->n - j0 : cols) / TD_NR * TD_NR;
     if (g->step_n == 1 && whole >= LONG) {
-        td_gemm_pack_rows(g, b, p0, k, j0, whole, to, half);
+        td_gemm_pack_rows(g, b, p0, k, j0, whole, to, type);
         j += whole;
         to += k * whole;
     }
@@ -61,13 +69,13 @@ TD_INLINE void td_gemm_pack(const struct td_gemm *g, const void *b, int64_t p0, 
                 for (int v = 0; v < 2; v++) {
                     int64_t at = (p0 + p) * g->step_k + j + v * TD_LANES, n = left - v * TD_LANES;
                     td_store(to + p * TD_NR + v * TD_LANES,
-                             n > 0 ? td_gemm_load_n(b, at, n, half) : td_set(0));
+                             n > 0 ? td_gemm_load_n(b, at, n, type) : td_set(0));
                 }
             continue;
         }
         const float *columns = (const float *)b + j * g->step_n + p0;
         int64_t p = 0;
-        if (!half && left == TD_NR)
+        if (type == TD_f32 && left == TD_NR)
             for (; p + TD_LANES <= k; p += TD_LANES)
                 for (int v = 0; v < 2; v++)
                     td_transpose((uint32_t *)(to + p * TD_NR + v * TD_LANES), TD_NR,
@@ -76,11 +84,20 @@ TD_INLINE void td_gemm_pack(const struct td_gemm *g, const void *b, int64_t p0, 
         for (; p < k; p++)
             for (int i = 0; i < TD_NR; i++) {
                 int64_t at = (j + i) * g->step_n + p0 + p;
-                to[p * TD_NR + i] = i >= left ? 0
-                                    : half    ? td_bf16_to_f32(((const uint16_t *)b)[at])
-                                              : ((const float *)b)[at];
+                to[p * TD_NR + i] = i < left ? td_gemm_get(b, at, type) : 0;
             }
     }
+}
+
+/* Whether all FP16 comes back from FP32 as it was: a signalling NaN becomes a quiet one. */
+static bool td_gemm_comes_back(const struct td_tensor *plain)
+{
+    for (int64_t i = 0; plain->dtype == TD_f16 && i < td_numel(plain); i++) {
+        uint16_t x = ((const uint16_t *)plain->data)[i];
+        if ((x & 0x7e00) == 0x7c00 && x & 0x1ff)
+            return false;
+    }
+    return true;
 }
 
 /* td_weight_fill: all of b, panel after panel, each over the whole of k. */
@@ -88,11 +105,15 @@ static inline int td_gemm_fill(void *packed, const struct td_tensor *plain, void
 {
     const struct td_gemm *g = arg;
     float *to = packed;
+    if (!td_gemm_comes_back(plain))
+        return -EINVAL;
     for (int64_t j = 0; j < g->n; j += TD_NR, to += g->k * TD_NR) {
         if (plain->dtype == TD_bf16)
-            td_gemm_pack(g, plain->data, 0, g->k, j, TD_NR, to, true);
+            td_gemm_pack(g, plain->data, 0, g->k, j, TD_NR, to, TD_bf16);
+        else if (plain->dtype == TD_f16)
+            td_gemm_pack(g, plain->data, 0, g->k, j, TD_NR, to, TD_f16);
         else
-            td_gemm_pack(g, plain->data, 0, g->k, j, TD_NR, to, false);
+            td_gemm_pack(g, plain->data, 0, g->k, j, TD_NR, to, TD_f32);
     }
     return 0;
 }
@@ -101,24 +122,24 @@ static inline int td_gemm_fill(void *packed, const struct td_tensor *plain, void
 
 /* rows x k of a from column p on, as FP32: where they lie, or widened in the slot. */
 TD_INLINE const float *td_rect_rows(const struct td_rect *r, int64_t i, int64_t rows, int64_t p,
-                                    int64_t k, int64_t *lda, const bool half)
+                                    int64_t k, int64_t *lda, const enum td_dtype type)
 {
     int64_t apart = td_gemm_row(r->g), at = (r->i + i) * apart + p;
-    *lda = half ? k : apart;
-    if (!half)
+    *lda = type == TD_f32 ? apart : k;
+    if (type == TD_f32)
         return (const float *)r->a + at;
     for (int64_t row = 0; row < rows; row++) {
         float *to = (float *)r->slot + row * k;
         int64_t x = 0;
         for (; x + TD_LANES <= k; x += TD_LANES)
-            td_store(to + x, td_gemm_load(r->a, at + row * apart + x, true));
+            td_store(to + x, td_gemm_load(r->a, at + row * apart + x, type));
         for (; x < k; x++)
-            to[x] = td_bf16_to_f32(((const uint16_t *)r->a)[at + row * apart + x]);
+            to[x] = td_gemm_get(r->a, at + row * apart + x, type);
     }
     return (float *)r->slot;
 }
 
-TD_INLINE void td_rect_packed(const struct td_rect *r, const bool half)
+TD_INLINE void td_rect_packed(const struct td_rect *r, const enum td_dtype type)
 {
     const struct td_gemm *g = r->g;
     for (int64_t p = 0; p < g->k; p += r->plan->depth) {
@@ -127,10 +148,10 @@ TD_INLINE void td_rect_packed(const struct td_rect *r, const bool half)
             .k = k, .ldb = TD_NR, .ldc = r->ldc, .add = p > 0, .far = td_rect_is_far(r)};
         float *slot_b = (float *)(r->slot + r->plan->at_b);
         if (!r->panels)
-            td_gemm_pack(g, r->b, p, k, r->j, r->cols, slot_b, half);
+            td_gemm_pack(g, r->b, p, k, r->j, r->cols, slot_b, type);
         for (int64_t i = 0; i < r->rows; i += TD_GEMM_ROWS) {
             int64_t rows = r->rows - i < TD_GEMM_ROWS ? r->rows - i : TD_GEMM_ROWS;
-            t.a = td_rect_rows(r, i, rows, p, k, &t.lda, half);
+            t.a = td_rect_rows(r, i, rows, p, k, &t.lda, type);
             for (int64_t j = 0; j < r->cols; j += TD_NR) {
                 t.b = r->panels ? r->panels + (r->j + j) * g->k + p * TD_NR : slot_b + j * k;
                 t.c = r->c + i * r->ldc + j;
@@ -145,34 +166,38 @@ TD_INLINE void td_rect_packed(const struct td_rect *r, const bool half)
 
 /* Up to three rows take blocks that are wider instead of higher. The last columns, when they do not
  * fill a block, are packed all the same: nothing beyond b may be read. */
-TD_INLINE void td_rect_direct(const struct td_rect *r, const bool half)
+TD_INLINE void td_rect_direct(const struct td_rect *r, const enum td_dtype type)
 {
     const struct td_gemm *g = r->g;
     struct td_block t = {.k = g->k, .ldb = g->step_k, .ldc = r->ldc, .far = td_rect_is_far(r)};
-    t.a = td_rect_rows(r, 0, r->rows, 0, g->k, &t.lda, half);
+    const enum td_step reads = type == TD_f32    ? TD_STEP_f32
+                               : type == TD_bf16 ? TD_STEP_widen_bf16
+                                                 : TD_STEP_widen_f16;
+    t.a = td_rect_rows(r, 0, r->rows, 0, g->k, &t.lda, type);
     for (int64_t j = 0, step = TD_NR; j < r->cols; j += step) {
         int64_t left = r->cols - j;
-        t.b = half ? (const void *)((const uint16_t *)r->b + r->j + j)
-                   : (const void *)((const float *)r->b + r->j + j);
+        t.b = (const char *)r->b + (r->j + j) * (type == TD_f32 ? 4 : 2);
         t.c = r->c + j;
         td_rect_begin(r, 0, j, &t);
         step = TD_NR;
         if (left < TD_NR) {
             float *panel = (float *)(r->slot + r->plan->at_b);
-            td_gemm_pack(g, r->b, 0, g->k, r->j + j, TD_NR, panel, half);
+            td_gemm_pack(g, r->b, 0, g->k, r->j + j, TD_NR, panel, type);
             t.b = panel, t.ldb = TD_NR;
             td_column_f32(t, r->rows, left);
         } else if (r->rows == 1 && left >= 8 * TD_LANES) {
             t.cols = step = 8 * TD_LANES;
-            td_block_run(&t, 1, 8, half ? TD_STEP_widen : TD_STEP_f32);
+            td_block_run(&t, 1, 8, reads);
         } else if (r->rows == 2 && left >= 4 * TD_LANES) {
             t.cols = step = 4 * TD_LANES;
-            td_block_run(&t, 2, 4, half ? TD_STEP_widen : TD_STEP_f32);
+            td_block_run(&t, 2, 4, reads);
         } else if (r->rows == 3 && left >= 4 * TD_LANES) {
             t.cols = step = 4 * TD_LANES;
-            td_block_run(&t, 3, 4, half ? TD_STEP_widen : TD_STEP_f32);
-        } else if (half) {
+            td_block_run(&t, 3, 4, reads);
+        } else if (type == TD_bf16) {
             td_column_bf16(t, r->rows);
+        } else if (type == TD_f16) {
+            td_column_f16(t, r->rows);
         } else {
             td_column_f32(t, r->rows, TD_NR);
         }
@@ -181,10 +206,11 @@ TD_INLINE void td_rect_direct(const struct td_rect *r, const bool half)
 }
 
 /* The rectangle's columns of b, each a run of k: where they lie, or copied into the slot. */
-TD_INLINE const char *td_rect_columns(const struct td_rect *r, int64_t *step, const bool half)
+TD_INLINE const char *td_rect_columns(const struct td_rect *r, int64_t *step,
+                                      const enum td_dtype type)
 {
     const struct td_gemm *g = r->g;
-    const size_t size = half ? sizeof(uint16_t) : sizeof(float);
+    const size_t size = type == TD_f32 ? sizeof(float) : sizeof(uint16_t);
     const char *b = (const char *)r->b + (size_t)(r->j * g->step_n) * size;
     char *to = r->slot + r->plan->at_b;
     *step = g->step_k == 1 ? g->step_n : g->k;
@@ -198,50 +224,55 @@ TD_INLINE const char *td_rect_columns(const struct td_rect *r, int64_t *step, co
     return to;
 }
 
-TD_INLINE void td_rect_dot(const struct td_rect *r, const bool half)
+TD_INLINE void td_rect_dot(const struct td_rect *r, const enum td_dtype type)
 {
     const struct td_gemm *g = r->g;
     struct td_block t = {.k = g->k, .ldc = r->ldc};
-    const float *a = td_rect_rows(r, 0, r->rows, 0, g->k, &t.lda, half);
-    const char *b = td_rect_columns(r, &t.ldb, half);
+    const float *a = td_rect_rows(r, 0, r->rows, 0, g->k, &t.lda, type);
+    const char *b = td_rect_columns(r, &t.ldb, type);
     int64_t width = r->rows == 1 ? 8 : 4;
     for (int64_t j = 0, step; j < r->cols; j += step) {
         int64_t left = r->cols - j;
         step = left >= width ? width : left >= 4 ? 4 : 1;
-        t.b = b + (size_t)(j * t.ldb) * (half ? sizeof(uint16_t) : sizeof(float));
+        t.b = b + (size_t)(j * t.ldb) * (type == TD_f32 ? sizeof(float) : sizeof(uint16_t));
         for (int64_t i = 0; i < r->rows; i += 3) {
             t.a = a + i * t.lda;
             t.c = r->c + i * r->ldc + j;
             if (step == 8)
-                td_dot_run(&t, 1, 8, half);
+                td_dot_run(&t, 1, 8, type);
             else if (step == 4)
-                td_dot_rows(&t, r->rows - i, 4, half);
+                td_dot_rows(&t, r->rows - i, 4, type);
             else
-                td_dot_rows(&t, r->rows - i, 1, half);
+                td_dot_rows(&t, r->rows - i, 1, type);
         }
     }
     td_rect_finish(r, 0, r->rows);
 }
 
-static void td_rect_f32(struct td_rect *r)
+TD_INLINE void td_rect_typed(struct td_rect *r, const enum td_dtype type)
 {
     r->biased = r->plan->path != TD_GEMM_dot && td_gemm_begins_with_bias(r->g);
     if (r->plan->path == TD_GEMM_packed)
-        td_rect_packed(r, false);
+        td_rect_packed(r, type);
     else if (r->plan->path == TD_GEMM_direct)
-        td_rect_direct(r, false);
+        td_rect_direct(r, type);
     else
-        td_rect_dot(r, false);
+        td_rect_dot(r, type);
+}
+
+static void td_rect_f32(struct td_rect *r)
+{
+    td_rect_typed(r, TD_f32);
 }
 
 static void td_rect_bf16(struct td_rect *r)
 {
-    if (r->plan->path == TD_GEMM_packed)
-        td_rect_packed(r, true);
-    else if (r->plan->path == TD_GEMM_direct)
-        td_rect_direct(r, true);
-    else
-        td_rect_dot(r, true);
+    td_rect_typed(r, TD_bf16);
+}
+
+static void td_rect_f16(struct td_rect *r)
+{
+    td_rect_typed(r, TD_f16);
 }
 
 void TD_NAME(gemm)(const struct td_gemm *g, void *scratch)
@@ -249,7 +280,9 @@ void TD_NAME(gemm)(const struct td_gemm *g, void *scratch)
     static const char name[] = {
         's', 'i', 'm', 'd', ' ', 'A', 'b', '0' + TD_NR / 10, '0' + TD_NR % 10, 'a', 0};
     struct td_gemm_job job = {.g = g, .scratch = scratch};
-    job.run = g->out->dtype == TD_f32 ? td_rect_f32 : td_rect_bf16;
+    job.run = g->out->dtype == TD_f32    ? td_rect_f32
+              : g->out->dtype == TD_bf16 ? td_rect_bf16
+                                         : td_rect_f16;
     td_gemm_plan(g, &job.plan);
     if (job.plan.path == TD_GEMM_packed)
         job.panels = td_gemm_stored(g, TD_NR, g->k, name, td_gemm_fill);

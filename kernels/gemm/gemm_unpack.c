@@ -1,19 +1,34 @@
 /* The way back from panels to the matrix that they were packed of (gemm_simd.c, gemm_group.h). */
 #include "kernels/gemm/gemm.h"
+#include "kernels/half.h"
 
 #include <string.h>
+
+/* Where element j of row k lies in the panels, in elements. */
+static inline int64_t packed_at(const struct td_panels *p, int64_t k, int64_t j)
+{
+    const int64_t group = p->group ? p->group : 1, step = p->group ? group * p->pad : 1;
+    const int64_t depth = (p->k + step - 1) / step * step; /* elements of a column in a panel */
+    return j / p->width * depth * p->width + (k / group * p->width + j % p->width) * group +
+           k % group;
+}
+
+/* FP16, which is FP32 there. */
+static void unpack_f16(const struct td_panels *p, uint16_t *plain, const float *packed)
+{
+    for (int64_t k = 0; k < p->k; k++)
+        for (int64_t j = 0; j < p->n; j++)
+            plain[k * p->step_k + j * p->step_n] = td_f32_to_f16(packed[packed_at(p, k, j)]);
+}
 
 /* Of elements of size bytes, which lie in as many or more. */
 static inline __attribute__((always_inline)) void unpack(const struct td_panels *p, char *plain,
                                                          const char *packed, const size_t size)
 {
-    const int64_t group = p->group ? p->group : 1, step = p->group ? group * p->pad : 1;
-    const int64_t depth = (p->k + step - 1) / step * step; /* elements of a column in a panel */
-    const size_t each = 4 / (size_t)group;
+    const size_t each = 4 / (size_t)(p->group ? p->group : 1);
     for (int64_t k = 0; k < p->k; k++)
         for (int64_t j = 0; j < p->n; j++) {
-            int64_t at = j / p->width * depth * p->width +
-                         (k / group * p->width + j % p->width) * group + k % group;
+            int64_t at = packed_at(p, k, j);
             memcpy(plain + (size_t)(k * p->step_k + j * p->step_n) * size,
                    packed + (size_t)at * each, size);
         }
@@ -27,6 +42,8 @@ void td_gemm_unpack(const struct td_tensor *plain, const void *packed, const voi
     const char *from = (const char *)packed + skip;
     if (size == 4)
         unpack(p, plain->data, from, 4);
+    else if (p->b == TD_f16)
+        unpack_f16(p, plain->data, packed);
     else if (size == 2)
         unpack(p, plain->data, from, 2);
     else

@@ -271,8 +271,8 @@ TD_ONEDNN_ROW(product);
     TD_SIMD_3(product, TD_f32, .prepare = prepare_unpacked, .strided = true)                       \
     TD_ONEDNN(product, TD_f32 | TD_bf16 | TD_f16, .strided = true)
 #define OTHER_ROWS                                                                                 \
-    TD_SIMD_3(product, TD_bf16 | TD_f32, .prepare = prepare, .strided = true)                      \
-    TD_SIMD_3(product_any, TD_f64 | TD_f16 | TD_INTS, .prepare = prepare_any, .strided = true)     \
+    TD_SIMD_3(product, TD_bf16 | TD_f16 | TD_f32, .prepare = prepare, .strided = true)             \
+    TD_SIMD_3(product_any, TD_f64 | TD_INTS, .prepare = prepare_any, .strided = true)              \
     TD_REF(product), {0},
 const struct td_impl td_product_impls[] = {
     LIBRARY_ROWS

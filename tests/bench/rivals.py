@@ -53,7 +53,7 @@ def torch_function(case):
            "layer_norm": lambda a, w, b: f.layer_norm(a, a.shape[-1:], w, b, case.get("eps", 1e-5)),
            "rms_norm": lambda a, w: f.rms_norm(a, a.shape[-1:], w, case.get("eps", 1e-5)),
            "sum": lambda a: a.sum(axis), "max": lambda a: a.amax(axis), "argmax": lambda a: a.argmax(axis),
-           "transpose": lambda a: a.permute(*case["perm"]).contiguous(), "cast": lambda a: a.to(torch_type(case["to"])),
+           "transpose": lambda a: a.permute(*case["perm"]).clone(memory_format=torch.contiguous_format), "cast": lambda a: a.to(torch_type(case["to"])),
            "gather": lambda a, i: a.index_select(0, i), "concat": lambda a, b: torch.cat([a, b], axis), "linear": f.linear,
            "linear_gelu": lambda a, w, b: f.gelu(f.linear(a, w, b)), "linear_add": lambda a, w, b, r: f.linear(a, w, b) + r,
            "attention": f.scaled_dot_product_attention, "conv_relu": lambda a, w, b: torch.relu(f.conv2d(a, w, b, case["stride"], case["pad"])),
