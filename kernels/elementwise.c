@@ -118,7 +118,7 @@ void td_put_scalar(const struct td_tensor *t, int64_t i, const struct td_value *
         td_put_whole(t, i, td_scalar_int(v));
 }
 
-/* for one type, whose elements become numbers by get */
+/* Adds up the products of elements of one type, which get makes numbers of, and returns the sum. */
 #define TD_DOT(type, number, get)                                                                  \
     for (int64_t i = 0; i < n; i++)                                                                \
         sum += (number)get(((const type *)a->data)[at_a + i * step_a]) *                           \

@@ -96,7 +96,7 @@ TD_INLINE V o_log(V x)
 #ifdef __FMA__
 TD_INLINE V o_sin_cos(V x, int quarter) /* sin(x + quarter * pi / 2) */
 {
-    V magic = L_c(0x1.8p23f + (float)quarter); /* added, it leaves a whole number, in lowest bits */
+    V magic = L_c(0x1.8p23f + (float)quarter); /* m counts whole quarters in its lowest bits */
     V m = L_fma(x, L_c(0.636619772f), magic), n = L_sub(m, magic);
     V r0 = L_fnma(n, L_c(0x1.921fb6p0f), x), b = L_mul(n, L_c(0x1.777a5cp-25f));
     V r = L_add(r0, b), back = L_sub(r, r0); /* r + low = r0 + b without loss (D. Knuth) */

@@ -355,8 +355,7 @@ TD_INLINE VM L_bit(V m, const int k)
 
 TD_INLINE V L_flip(V a, V m, const int k)
 {
-    const VU sign = (VU){0} + ((td_word)1 << (TD_REAL_BITS - 1));
-    return (V)((VU)a ^ ((VU)m << (TD_REAL_BITS - 1 - k) & sign));
+    return (V)((VU)a ^ ((VU)m << (TD_REAL_BITS - 1 - k) & TD_SIGN));
 }
 
 /* By the bits: one more leads away from 0. */

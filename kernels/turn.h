@@ -36,8 +36,8 @@ TD_INLINE void td_turn(td_vu *row)
 }
 
 #ifdef __AVX512F__
-/* Four elements each from in, in + step, and so on, side by side: by loads, which take no turns of
- * the port that shuffles need. */
+/* Four elements each from in, in + step, and so on, side by side: by loads, which do not use the
+ * port that shuffles need. */
 TD_INLINE __m512 td_gather_fours(const float *in, int64_t step)
 {
     __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(in));

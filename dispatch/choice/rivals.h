@@ -40,7 +40,8 @@ bool td_rival_ask(struct td_timing *t, struct td_rival *r);
 /* Nanoseconds in which a row comes near what the CPU can do at best; 0: not known. A further row of
  * the same multiplications could hardly be faster then, and would pack the weights once more. */
 double td_timing_near_peak_ns(struct td_timing *t);
-/* If one of our rows takes no longer than this, no library's row is asked after it. */
+/* If one of our rows takes no longer than this, no library's row is asked after it, and none of
+ * ours that copies its data to another layout. */
 double td_timing_short_ns(const struct td_timing *t);
 /* Whether the CPU's FP32 peak allows one of our rows to be that short. */
 bool td_timing_may_be_short(struct td_timing *t);

@@ -214,13 +214,13 @@ struct td_attention_cut td_attention_cut(const struct td_attention *a, int threa
     cut.keys = times ? filled((a->keys + times - 1) / times) : filled(1);
     cut.wide_depth = filled(a->depth);
     cut.wide_width = filled(a->width);
-    /* query, result, scores, maxima, sums and rests; keys and values, packed, and a row of the
-     * mask; some keys as they lie */
-    cut.slot = (size_t)(cut.rows * (cut.wide_depth + cut.wide_width + cut.keys + 3) +
-                        cut.keys * (cut.wide_depth + cut.wide_width + 1) +
-                        TD_ATTENTION_LANES * cut.wide_depth) *
-                   a->number +
-               64;
+    /* query, result, scores, maxima and sums; keys and values, packed, and a row of the mask; some
+     * keys as they lie */
+    size_t bytes = (size_t)(cut.rows * (cut.wide_depth + cut.wide_width + cut.keys + 2) +
+                            cut.keys * (cut.wide_depth + cut.wide_width + 1) +
+                            TD_ATTENTION_LANES * cut.wide_depth) *
+                   a->number;
+    cut.slot = (bytes + 63) & ~(size_t)63;
     return cut;
 }
 
@@ -282,6 +282,8 @@ const struct td_op td_op_scaled_dot_product_attention = {
             "query=[n,20] key=[m,20] value=[m,5] is_causal=True finite",
             "query=[4,m,8] key=[2,n,8] value=[2,n,3] enable_gqa=True scale=0.5 finite",
             "query=[2,n,3] key=[m,3] value=[m,n] attn_mask=[1,m] finite",
-            "query=[2,100,5] key=[2,m,5] value=[2,m,4] attn_mask=[100,m]:bool finite", NULL},
+            "query=[2,100,5] key=[2,m,5] value=[2,m,4] attn_mask=[100,m]:bool finite",
+            "query=[2,30,5] key=[2,600,5] value=[2,600,4] attn_mask=[30,600]:bool finite",
+            "query=[600,5] key=[600,5] value=[600,3] is_causal=True finite", NULL},
     .flops = flops,
 };

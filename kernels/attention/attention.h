@@ -9,7 +9,7 @@ struct td_attention {
     int64_t heads;                    /* of all batches: each has a result of its own */
     int64_t rows, keys, depth, width; /* of query; of key and value; of query and key; of value */
     int64_t repeat;                   /* heads of query that share one of key and value */
-    size_t number;                    /* bytes of one, as it is computed with */
+    size_t number;                    /* bytes of a number in the type that is computed in */
     bool causal;                      /* row i looks at keys up to i */
     double scale;
 };

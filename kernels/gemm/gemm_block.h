@@ -8,6 +8,7 @@
 #define TD_KERNELS_GEMM_BLOCK_H
 
 #include "kernels/gemm/gemm_dot.h"
+#include "kernels/kernels.h"
 #include "kernels/vec.h"
 
 #if TD_VBYTES == 64

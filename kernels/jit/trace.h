@@ -98,7 +98,7 @@ TD_INLINE V L_flip(V a, V m, int k)
     return NODE(xor, 0, a, bit, -1);
 }
 
-/* 1 or -1, below 0. */
+/* Compares 1 with 0 after the bit may have made it -1. */
 TD_INLINE VM L_bit(V m, int k)
 {
     return L_lt(L_flip(L_c(1), m, k), L_c(0));

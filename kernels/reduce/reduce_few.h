@@ -61,7 +61,7 @@ static __attribute__((noinline)) int64_t turn_few(const td_real *x, int64_t n, i
     return some;
 }
 
-/* The number, or n of them, each in its lane. */
+/* each: the first n numbers of x, one a lane; else the first one in every lane. */
 TD_INLINE V each_of(const double *x, int each, int64_t n)
 {
     td_real lane[L_LANES] = {0};

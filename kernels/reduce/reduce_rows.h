@@ -62,10 +62,22 @@ JOIN(min, o_minimum(a, b), a < b || a != a ? a : b)
         (void)p;                                                                                   \
         return lanes;                                                                              \
     }                                                                                              \
+    TD_INLINE V id##_chain(const td_real *x, int64_t n, VM last, V p)                              \
+    {                                                                                              \
+        V v = L_c((td_real)(init));                                                                \
+        int64_t i = 0;                                                                             \
+        for (; i + L_LANES <= n; i += L_LANES)                                                     \
+            v = id##_step(v, L_load(x + i), p);                                                    \
+        if (i < n)                                                                                 \
+            v = L_sel(last, id##_step(v, load_last(x + i, n - i), p), v);                          \
+        return v;                                                                                  \
+    }                                                                                              \
     TD_INLINE double id##_row(const td_real *x, int64_t n, V p)                                    \
     {                                                                                              \
         const V none = L_c((td_real)(init));                                                       \
         V a = none, b = none, c = none, d = none;                                                  \
+        if (n <= SHORT) /* in the order of id##_together */                                        \
+            return lanes_##joins(id##_chain(x, n, first_lanes(n % L_LANES), p));                   \
         for (; n >= 4 * L_LANES; n -= 4 * L_LANES, x += 4 * L_LANES) {                             \
             a = id##_step(a, L_load(x), p);                                                        \
             b = id##_step(b, L_load(x + L_LANES), p);                                              \
@@ -81,19 +93,10 @@ JOIN(min, o_minimum(a, b), a < b || a != a ? a : b)
     TD_INLINE void id##_together(const td_real *x, int64_t n, int64_t step, const double *pivot,   \
                                  int each, union td_total *s)                                      \
     {                                                                                              \
-        const V none = L_c((td_real)(init));                                                       \
         const VM last = first_lanes(n % L_LANES);                                                  \
         V v[L_LANES];                                                                              \
-        _Pragma("GCC unroll 16") for (int r = 0; r < L_LANES; r++, x += step)                      \
-        {                                                                                          \
-            V p = L_c((td_real)pivot[r * each]);                                                   \
-            int64_t i = 0;                                                                         \
-            v[r] = none;                                                                           \
-            for (; i + L_LANES <= n; i += L_LANES)                                                 \
-                v[r] = id##_step(v[r], L_load(x + i), p);                                          \
-            if (i < n)                                                                             \
-                v[r] = L_sel(last, id##_step(v[r], load_last(x + i, n - i), p), v[r]);             \
-        }                                                                                          \
+        _Pragma("GCC unroll 16") for (int r = 0; r < L_LANES; r++, x += step) v[r] =               \
+            id##_chain(x, n, last, L_c((td_real)pivot[r * each]));                                 \
         put_totals(each_##joins(v), L_LANES, s);                                                   \
     }                                                                                              \
     ONCE void id##_rows(const td_real *x, int64_t n, int64_t rows, int64_t step,                   \

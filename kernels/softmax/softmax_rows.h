@@ -3,10 +3,11 @@
  * maximum and a sum for each column. The maximum may lose a NaN: its exponential is NaN too, and
  * through the sum it reaches the whole row.
  *
- * Sums are made in doubles, and a gradient's is taken off in two parts, since what is left of
- * grad_output may be little: all of it goes in a row of one element. Exponentials are kept in the
- * result where it is of the lanes' type and no row is AGAIN, else computed again; rows of shorter
- * types become FP32 first, and so is their result until it is whole. */
+ * Sums are made in doubles, but in lanes for rows of up to ABREAST vectors, and a gradient's is
+ * taken off in two parts, since what is left of grad_output may be little: all of it goes in a row
+ * of one element. Exponentials are kept in the result where it is of the lanes' type and no row is
+ * AGAIN, else computed again; rows of shorter types become FP32 first, and so is their result until
+ * it is whole. */
 #ifndef TD_KERNELS_SOFTMAX_ROWS_H
 #define TD_KERNELS_SOFTMAX_ROWS_H
 
@@ -191,7 +192,7 @@ TD_INLINE void forward_rows(const enum td_soft kind, td_real *out, const td_real
         out += some * n;
         x += some * step;
     }
-    const bool keeps = kind == TD_SOFT_plain && !AGAIN(n);
+    const bool keeps = kind == TD_SOFT_plain;
     td_real most[ROWS], rest[ROWS];
     for (int64_t r = 0; r < rows; r++)
         most[r] = most_of(x + r * step, n);

@@ -208,64 +208,6 @@ START_TEST(test_first_run)
 }
 END_TEST
 
-/* A library's row is not even asked behind one of ours that takes as long as calling it does,
- * wherever it stands where the CPU may be as fast as that, nor behind one that stands nowhere else.
- */
-static int asked;
-
-static const char *takes_asked(const struct td_call *call, struct td_prepared *prepared)
-{
-    (void)call, (void)prepared;
-    asked++;
-    return NULL;
-}
-
-static void short_own(const struct td_call *call)
-{
-    (void)call;
-}
-
-START_TEST(test_not_asked)
-{
-    const struct td_impl library = {.name = "library",
-                                    .run = steady_library,
-                                    .dtypes = TD_ALL,
-                                    .library = true,
-                                    .prepare = takes_asked};
-    const struct td_impl a_short = {
-        .name = "short", .run = short_own, .dtypes = TD_ALL, .prepare = takes};
-    const struct td_impl a_long = {
-        .name = "long", .run = steady_own, .dtypes = TD_ALL, .prepare = takes};
-    const struct td_impl is_short[] = {a_short, library, a_short, rows[4], {0}};
-    const struct td_impl is_behind[] = {library, a_short, rows[4], {0}};
-    const struct td_impl leads[] = {a_long, library, rows[4], {0}};
-    const struct td_impl *const shorts[] = {is_short, is_behind};
-    struct td_options options;
-    struct td_run run;
-    struct td_measured m = {0};
-    bind_tried(&run, &options);
-    for (int k = 0; k < 2; k++) {
-        m.n = 0;
-        for (int i = 0; i < 10 && m.n != 1; i++) { /* an interrupt may take longer */
-            asked = 0;
-            ck_assert(td_try_rows(shorts[k], &run.call, false, &m));
-        }
-        ck_assert_str_eq(m.row->name, "short");
-        ck_assert_int_eq(m.n, 1);
-        ck_assert_int_eq(asked, 0);
-    }
-    ck_assert(td_try_rows(leads, &run.call, false, &m));
-    ck_assert_str_eq(m.row->name, "long");
-    ck_assert_int_eq(m.n, 1);
-    ck_assert_int_eq(steady_ran[0], 0);
-    ck_assert_int_eq(asked, 0);
-    ck_assert(td_try_rows(is_short, &run.call, true, &m));
-    ck_assert_int_eq(m.n, 2);
-    ck_assert_int_eq(asked, 1);
-    td_arena_destroy(options.alloc_arg);
-}
-END_TEST
-
 static const void *given, *made;
 
 static void look(const struct td_call *call)
@@ -387,8 +329,7 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        test_hopeless,  test_near_peak,   test_rounds, test_first_run,
-        test_not_asked, test_same_memory, test_single,
+        test_hopeless, test_near_peak, test_rounds, test_first_run, test_same_memory, test_single,
 #ifdef _OPENMP
         test_crowded,
 #endif

@@ -3,8 +3,8 @@
  *
  *   sweep [STEP] [OP]
  *
- * takes every STEP-th of the 2^32 bit patterns, and the floats nearest to the first multiples of a
- * quarter of pi, where little is left of a sine or cosine; ./check takes 1 of 40,009, `sweep 1` all
+ * takes every STEP-th of the 2^32 bit patterns, and the floats nearest to the first multiples of
+ * half of pi, where little is left of a sine or cosine; ./check takes 1 of 40,009, `sweep 1` all
  * (two minutes an operator). */
 #include "kernels/elementwise.h"
 #include "tests/distance.h"
@@ -24,7 +24,7 @@ struct worst {
     float at, is, want;
 };
 
-/* The next numbers. False: they are multiples of pi / 4, and the last. */
+/* The next numbers. False: they are multiples of pi / 2, and the last. */
 static bool draw(uint64_t *bits, uint64_t step)
 {
     bool is_last = *bits >= UINT64_C(1) << 32;
@@ -32,7 +32,7 @@ static bool draw(uint64_t *bits, uint64_t step)
         uint32_t u = (uint32_t)*bits;
         memcpy(&in[i], &u, 4);
         if (is_last)
-            in[i] = (float)((i % 2 ? -1 : 1) * i * 0.78539816339744831);
+            in[i] = (float)((i % 2 ? -1 : 1) * i * 1.5707963267948966);
     }
     return !is_last;
 }
