@@ -6,6 +6,7 @@
 #include "kernels/reals.h"
 #include "kernels/softmax/softmax.h"
 
+#define NARROW 16  /* columns, up to which some steps along them lie side by side in vectors */
 #define ABREAST 16 /* vectors of a row, up to which L_LANES rows are computed together */
 
 TD_EACH(top, L_max)
@@ -55,6 +56,72 @@ TD_INLINE void forward_abreast(const enum td_soft kind, td_real *out, const td_r
         L_put_next(out + r * n, last, left, TD_REAL_TYPE,
                    kind == TD_SOFT_log ? L_sub(end[r], by) : L_mul(end[r], by));
     }
+}
+
+/* A few columns, n of them, dense: read as one run, so many vectors hold whole steps. Their lanes
+ * have maxima and sums of their own at first, of which a column's are joined. out may be x. */
+TD_INLINE void forward_narrow(const enum td_soft kind, td_real *out, const td_real *x, int64_t n,
+                              int64_t size)
+{
+    int64_t vectors = n, all = size * n;
+    while (vectors % 2 == 0 && vectors * L_LANES / 2 % n == 0)
+        vectors /= 2;
+    const int64_t wide = vectors * L_LANES;
+    V top[NARROW], sum[NARROW], lost[NARROW];
+    td_real lane[NARROW * L_LANES];
+    for (int64_t v = 0; v < vectors; v++) {
+        top[v] = L_c(-INFINITY);
+        sum[v] = lost[v] = L_c(0);
+    }
+    for (int64_t at = 0, v = 0; at < all; at += L_LANES, v = v + 1 < vectors ? v + 1 : 0)
+        top[v] = L_max(L_next(x, at, all - at, TD_REAL_TYPE, -INFINITY), top[v]);
+    memcpy(lane, top, (size_t)wide * sizeof *lane);
+    for (int64_t k = n; k < wide; k += n)
+        for (int64_t i = 0; i < n; i++)
+            lane[i] = lane[k + i] > lane[i] ? lane[k + i] : lane[i];
+    for (int64_t i = n; i < wide; i++)
+        lane[i] = lane[i - n];
+    memcpy(top, lane, (size_t)wide * sizeof *lane);
+    for (int64_t at = 0, v = 0; at < all; at += L_LANES, v = v + 1 < vectors ? v + 1 : 0) {
+        V a = L_sub(L_next(x, at, all - at, TD_REAL_TYPE, -INFINITY), top[v]);
+        V e = o_exp_below(a), back = L_sub(e, lost[v]), next = L_add(sum[v], back); /* Kahan */
+        lost[v] = L_sub(L_sub(next, sum[v]), back);
+        sum[v] = next;
+        L_put_next(out, at, all - at, TD_REAL_TYPE, kind == TD_SOFT_log ? a : e);
+    }
+    memcpy(lane, sum, (size_t)wide * sizeof *lane);
+    total_type total[NARROW] = {0};
+    for (int64_t k = 0; k < wide; k += n)
+        for (int64_t i = 0; i < n; i++)
+            total[i] += (total_type)lane[k + i];
+    for (int64_t i = 0; i < n; i++)
+        lane[i] = rest_of(kind, total[i]);
+    for (int64_t i = n; i < wide; i++)
+        lane[i] = lane[i - n];
+    memcpy(sum, lane, (size_t)wide * sizeof *lane);
+    for (int64_t at = 0, v = 0; at < all; at += L_LANES, v = v + 1 < vectors ? v + 1 : 0) {
+        V e = L_next(out, at, all - at, TD_REAL_TYPE, 0);
+        L_put_next(out, at, all - at, TD_REAL_TYPE,
+                   kind == TD_SOFT_log ? L_sub(e, sum[v]) : L_mul(e, sum[v]));
+    }
+}
+
+static __attribute__((noinline)) void narrow_plain(td_real *out, const td_real *x, int64_t n,
+                                                   int64_t size)
+{
+    forward_narrow(TD_SOFT_plain, out, x, n, size);
+}
+
+static __attribute__((noinline)) void narrow_log(td_real *out, const td_real *x, int64_t n,
+                                                 int64_t size)
+{
+    forward_narrow(TD_SOFT_log, out, x, n, size);
+}
+
+/* Whether that pays: there are several vectors' worth of steps. */
+TD_INLINE bool is_narrow(int64_t n, int64_t size)
+{
+    return n <= NARROW && size >= L_LANES + 2 * n;
 }
 
 #endif

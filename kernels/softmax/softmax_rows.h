@@ -312,6 +312,10 @@ TD_INLINE void run(const enum td_soft kind, const struct job *job, int64_t at, i
 #endif
     if (rows)
         forward_rows(kind, (td_real *)out, (const td_real *)x, s->size, n, job->step);
+    else if (ahead && n == s->inner && is_narrow(n, s->size) && job->step == n &&
+             from == TD_REAL_TYPE && to == TD_REAL_TYPE)
+        (kind == TD_SOFT_log ? narrow_log : narrow_plain)((td_real *)out, (const td_real *)x, n,
+                                                          s->size);
     else if (s->inner == 1)
         slope_row(kind, out, x, y, s->size, from, to);
     else if (ahead)
