@@ -179,7 +179,7 @@ TD_INLINE void finish(const enum td_soft kind, td_real *out, const td_real *row,
         L_store(out + i, finished(kind, L_load(from + i), top, last, keeps));
 }
 
-#include "kernels/softmax/softmax_abreast.h"
+#include "kernels/softmax/softmax_abreast.def"
 
 /* Each pass goes over all the rows, whose chains of maxima and sums then do not wait for each
  * other. out may be x, where rows are dense. */
