@@ -179,11 +179,10 @@ static struct selected select_row(struct posts *p, const struct td_plan_step *st
     return selected;
 }
 
-/* Whether the step is not slower with post-ops. All rows of a convolution apply them, and the
- * fastest is taken, as of a linear or dense where a library's took the call with them: the row that
- * is fastest without them was timed, too. Else it must
- * be computed by the same row with and without, or by one that was measured to be slower by no more
- * than what the steps that follow take at least. */
+/* Whether the step is not slower with post-ops. All rows of a convolution apply them, so the
+ * fastest row is taken, with or without. The same holds for a linear or dense whose rows were timed
+ * beside a library's row. Any other step must be computed by the same row with and without them, or
+ * by one that was measured to be slower by no more than the steps that follow take at least. */
 static bool is_taken(struct posts *p, const struct td_plan_step *plain,
                      const struct td_plan_step *with, int n_steps)
 {

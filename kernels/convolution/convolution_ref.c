@@ -45,7 +45,7 @@ static int64_t under(const struct td_conv *c, int d, int64_t at, int64_t i)
 struct whole {
     struct td_conv c;
     int64_t in, positions; /* pixels of an image of the input, positions of the kernel */
-    bool zeros;            /* what lies on the padding is multiplied, too */
+    bool zeros;            /* the padding is multiplied as well, as zeros */
 };
 
 struct sum {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Where element j of row k lies in the panels, in elements. */
+/* The offset of element j of row k in the panels, in elements. */
 static inline int64_t packed_at(const struct td_panels *p, int64_t k, int64_t j)
 {
     const int64_t group = p->group ? p->group : 1, step = p->group ? group * p->pad : 1;

@@ -72,21 +72,16 @@ TD_INLINE V each_of(const double *x, int each, int64_t n)
     return L_load(lane);
 }
 
-/* The first n lanes. */
-TD_INLINE void put_totals(V v, int64_t n, union td_total *to)
-{
-    td_real lane[L_LANES];
-    L_store(lane, v);
-    for (int64_t i = 0; i < n; i++)
-        to[i].f = (double)lane[i];
-}
-
-TD_INLINE void put_places(V v, int64_t n, union td_total *to)
-{
-    td_real lane[L_LANES];
-    L_store(lane, v);
-    for (int64_t i = 0; i < n; i++)
-        to[i].i = (int64_t)lane[i];
-}
+/* Writes the first n lanes as totals of this member and its type. */
+#define PUT_LANES(name, member, type)                                                              \
+    TD_INLINE void name(V v, int64_t n, union td_total *to)                                        \
+    {                                                                                              \
+        td_real lane[L_LANES];                                                                     \
+        L_store(lane, v);                                                                          \
+        for (int64_t i = 0; i < n; i++)                                                            \
+            to[i].member = (type)lane[i];                                                          \
+    }
+PUT_LANES(put_totals, f, double)
+PUT_LANES(put_places, i, int64_t)
 
 #endif
