@@ -9,7 +9,7 @@
 #include "kernels/onednn/text.h"
 #include "kernels/pointwise/pointwise.h"
 
-#define TD_POST_RUN 256 /* elements that are done at a time, at most */
+#define TD_POST_RUN 256 /* elements that are done at a time, at most: a multiple of all lanes */
 
 struct td_post_op {
     enum td_point point;
@@ -55,14 +55,17 @@ static inline bool td_post_is_even(const struct td_post *post, const struct td_t
     return even;
 }
 
-/* In the level's lanes, FP32: n numbers, at most TD_POST_RUN, from element at of out on; all of one
- * row, unless td_post_is_even. x has room for whole vectors. */
+/* In the level's lanes, FP32: n numbers, which x holds, for the elements of out from number at on.
+ */
 typedef void td_post_run(const struct td_post *post, const struct td_tensor *out, int64_t at,
                          int64_t n, float *x);
 td_post_run td_post_default, td_post_avx2, td_post_avx512;
 
-/* The same for any n, in runs that end with rows of out where they must; x holds n numbers. */
-td_post_run td_post_in_place_default, td_post_in_place_avx2, td_post_in_place_avx512;
+/* The same for some rows of n elements, of which the first begins at element at of out and the next
+ * ones each step elements, a whole row of out, behind; x's are ld apart. n == step: of any rows. */
+typedef void td_post_rows(const struct td_post *post, const struct td_tensor *out, int64_t at,
+                          int64_t rows, int64_t n, int64_t step, float *x, int64_t ld);
+td_post_rows td_post_rows_default, td_post_rows_avx2, td_post_rows_avx512;
 
 /* The same to all of out, which a library has left without. */
 typedef void td_post_all(const struct td_post *post, const struct td_tensor *out, int threads);

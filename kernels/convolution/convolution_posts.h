@@ -72,7 +72,7 @@ TD_INLINE void conv_posts_early(const struct conv_posts *p, td_vf *sum, const in
 /* The rest, of n elements of the result from element number at on. */
 static void conv_posts_late(const struct conv_posts *p, int64_t at, int64_t n)
 {
-    TD_NAME(post_in_place)(&p->rest, p->c->out, at, n, (float *)p->c->out->data + at);
+    TD_NAME(post)(&p->rest, p->c->out, at, n, (float *)p->c->out->data + at);
 }
 
 #endif

@@ -105,19 +105,6 @@ static inline void td_rect_finish_row(const struct td_rect *r, int64_t i, float 
         TD_RECT_POST(post)(&g->post, g->out, r->at + (r->i + i) * g->n + r->j, r->cols, x);
 }
 
-/* Post-ops of rows of FP32 that need nothing else. They lie in one run where the rectangle is as
- * wide as the result. */
-static inline void td_rect_post_rows(const struct td_rect *r, int64_t first, int64_t rows)
-{
-    const struct td_gemm *g = r->g;
-    bool together = r->cols == g->n;
-    int64_t n = together ? rows * g->n : r->cols, step = together ? rows : 1;
-    for (int64_t i = first; i < first + rows; i += step) {
-        float *c = r->c + i * r->ldc;
-        TD_RECT_POST(post_in_place)(&g->post, g->out, r->at + (r->i + i) * g->n + r->j, n, c);
-    }
-}
-
 /* What follows the sums of rows from number first on, and the rounding to BF16 or FP16. */
 static inline void td_rect_finish(const struct td_rect *r, int64_t first, int64_t rows)
 {
@@ -126,7 +113,9 @@ static inline void td_rect_finish(const struct td_rect *r, int64_t first, int64_
     float x[TD_GEMM_COLS] __attribute__((aligned(64)));
     if (!half && (!g->bias || r->biased) && !g->scaled) {
         if (g->post.n)
-            td_rect_post_rows(r, first, rows);
+            TD_RECT_POST(post_rows)
+            (&g->post, g->out, r->at + (r->i + first) * g->n + r->j, rows, r->cols, g->n,
+             r->c + first * r->ldc, r->ldc);
         return;
     }
     for (int64_t i = first; i < first + rows; i++) {

@@ -167,6 +167,7 @@ const struct td_op td_op_linear = {
             "input=[2,n] weight=[m,n] activation=mul others=[m]",
             "input=[m,300] weight=[33,300] activation=plus,relu others=[m,33]",
             "input=[m,300] weight=[33,300] activation=mul others=[33]",
+            "input=[m,30] weight=[150,30] activation=silu,plus,fmax others=[150]|[1]",
             "input=[2,3,n] weight=[n] activation=mul others=[3]", NULL},
     .flops = td_product_flops,
 };
