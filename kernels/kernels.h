@@ -163,6 +163,8 @@ struct td_prepared { /* what a row needs for a call that it takes */
     bool dense;      /* answered by a row that takes strides: not these */
     bool rearranges; /* answered: data are copied to another layout first, so it need not be timed
                         beside a library's row, which has no need of that */
+    bool leads;      /* answered: no library's row behind it has been seen to be so much faster for
+                        such calls that it were worth being asked and timed */
     size_t scratch;  /* bytes */
     struct td_memo_item *state[TD_MAX_STATES]; /* references, the first ones; then NULL */
 };

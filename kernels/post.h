@@ -6,6 +6,7 @@
 #define TD_KERNELS_POST_H
 
 #include "kernels/kernels.h"
+#include "kernels/none.h"
 #include "kernels/onednn/text.h"
 #include "kernels/pointwise/pointwise.h"
 
@@ -32,6 +33,15 @@ void td_post_of(const struct td_call *call, int text, int others, struct td_post
 
 /* How many numbers a formula has. */
 int td_post_params(enum td_point point);
+
+/* Whether a formula of one or two operands, whose result is a number, takes so few steps that the
+ * vector rows compute it in registers. */
+#define TD_POST_IS_SHORT(operands, result, cost, lanes)                                            \
+    ((TD_POINT_IS_##result == TD_POINT_IS_same || TD_POINT_IS_##result == TD_POINT_IS_ratio) &&    \
+     (operands) <= 2 && (cost) <= 6 && TD_MEANT(lanes))
+bool td_post_is_short(enum td_point point);
+/* Whether all of a chain's are. */
+bool td_post_is_all_short(const struct td_post *post);
 
 /* One number: element at of out, by the judge's formulas. */
 double td_post_judge(const struct td_post *post, const struct td_tensor *out, int64_t at, double x);
@@ -61,8 +71,9 @@ typedef void td_post_run(const struct td_post *post, const struct td_tensor *out
                          int64_t n, float *x);
 td_post_run td_post_default, td_post_avx2, td_post_avx512;
 
-/* The same for some rows of n elements, of which the first begins at element at of out and the next
- * ones each step elements, a whole row of out, behind; x's are ld apart. n == step: of any rows. */
+/* The same for some rows of n elements of FP32, of which the first begins at element at of out and
+ * the next ones each step elements, a whole row of out, behind; x's are ld apart. n == step: of any
+ * rows. */
 typedef void td_post_rows(const struct td_post *post, const struct td_tensor *out, int64_t at,
                           int64_t rows, int64_t n, int64_t step, float *x, int64_t ld);
 td_post_rows td_post_rows_default, td_post_rows_avx2, td_post_rows_avx512;

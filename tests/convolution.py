@@ -93,7 +93,9 @@ TABLE = {
     "conv2d_channels_last": (channels_last, [
         (shapes((2, 9, 8, 3), (5, 3, 4, 3)), {"padding": [2, 1], "stride": 2}),
         (shapes((1, 7, 6, 4), (6, 2, 3, 3), False), {"groups": 2, "dilation": 2}),
-        (shapes((1, 11, 12, 24), (25, 24, 3, 3)), {"padding": 1})], same, channels_last),
+        (shapes((1, 11, 12, 24), (25, 24, 3, 3)), {"padding": 1}),
+        (shapes((1, 9, 1, 40), (20, 40, 3, 1)), {"padding": [1, 0]}),
+        (shapes((1, 4, 14, 128), (100, 128, 3, 3)), {"padding": 1})], same, channels_last),
     "conv3d": (convolution, ROOMS, same, convolution),
     "conv3d.padding": (convolution, [(shapes((1, 2, 4, 5, 6), (3, 2, 2, 3, 1)), SAME)], same, convolution),
     "conv_transpose1d": (transposed, [(shapes((2, 3, 9), (3, 5, 4), outs=5), {"stride": 2, "padding": 1, "output_padding": 1}),

@@ -63,18 +63,6 @@ static bool is_there(const struct td_timing *t, const struct td_impl *row)
     return is;
 }
 
-/* Whether one of our rows stands in front of a library's, and its code nowhere behind that: such
- * an order says that it is no slower wherever it takes a call (CONTRIBUTING.md). */
-static bool leads(const struct td_impl *row)
-{
-    bool library = false, again = false;
-    for (const struct td_impl *behind = row + 1; behind->run; behind++) {
-        library = library || behind->library;
-        again = again || (behind->run == row->run && behind->isa == row->isa);
-    }
-    return !row->library && library && !again;
-}
-
 bool td_rival_ask(struct td_timing *t, struct td_rival *r)
 {
     r->later = false;
@@ -109,8 +97,10 @@ static void put_last(struct td_timing *t)
 void td_rivals_find(struct td_timing *t, const struct td_impl *rows)
 {
     enum td_isa own = TD_ISA_default;
-    bool has_own = false;
+    bool has_own = false, led = false;
     for (const struct td_impl *row = rows; row[1].run && t->n < TD_MEASURED; row++) {
+        if (row->library && led)
+            break;
         struct td_rival *r = &t->rival[t->n];
         size_t scratch = t->scratch;
         *r = (struct td_rival){.row = row,
@@ -127,9 +117,8 @@ void td_rivals_find(struct td_timing *t, const struct td_impl *rows)
         has_own = has_own || !row->library;
         if (!row->library && row->isa > own)
             own = row->isa;
+        led = led || (!t->asked && r->prepared.leads);
         t->n++;
-        if (!t->asked && leads(row))
-            break;
     }
     bool alone = t->n == 1 && !t->rival->later;
     if (t->n && !alone && td_timing_may_be_short(t))

@@ -237,6 +237,8 @@ void td_conv_of(const struct td_call *call, struct td_conv *c)
         if (there)
             paddings(call, d, &c->padding[d], &c->after[d]);
     }
+    if (c->last)
+        td_conv_lie_down(c);
 }
 
 int64_t td_conv_pixels(const struct td_conv *c, const int64_t *size)
@@ -281,14 +283,6 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
         return NULL;
     }
     const char *no = td_conv_ungathered(&c);
-    if (!no && td_conv_is_depth(&c)) {
-        prepared->scratch = td_conv_depth_scratch(&c);
-        return NULL;
-    }
-    if (td_conv_is_direct(&c)) {
-        prepared->scratch = td_conv_direct_scratch(&c);
-        return NULL;
-    }
     if (!no && c.post.n && c.out->dtype == TD_f16)
         no = "FP16 would be rounded, and be too great for it, before what follows";
     if (no)
@@ -310,16 +304,6 @@ static const char *prepare(const struct td_call *call, struct td_prepared *prepa
     return NULL;
 }
 
-/* Results of 4 to 8 channels are left to AVX2, whose vector they fill. */
-static const char *prepare_wide(const struct td_call *call, struct td_prepared *prepared)
-{
-    struct td_conv c;
-    td_conv_of(call, &c);
-    if (TD_IF_avx2(td_conv_is_narrow(&c) ||) false)
-        return "it sums up to 8 channels in half its vectors; AVX2 fills them";
-    return prepare(call, prepared);
-}
-
 td_kernel td_convolution_winograd_avx512, td_convolution_winograd_avx2;
 #define TD_WINOGRAD(level)                                                                         \
     TD_IF_##level({.name = "winograd",                                                             \
@@ -328,14 +312,14 @@ td_kernel td_convolution_winograd_avx512, td_convolution_winograd_avx2;
                    .dtypes = TD_f32,                                                               \
                    .prepare = td_winograd_prepare_##level,                                         \
                    .rounding = td_winograd_rounding_##level}, )
-td_kernel td_convolution_ref, td_convolution_depth_avx512, td_convolution_col2im_avx512,
-    td_convolution_col2im_avx2;
+td_kernel td_convolution_ref, td_convolution_col2im_avx512, td_convolution_col2im_avx2;
 TD_KERNELS_3(convolution_any);
+TD_KERNELS_3(convolution_last);
 TD_ONEDNN_ROW(convolution);
 
 /* clang-format off */
 #define OWN_ROWS                                                                                   \
-    TD_SIMD(avx512, convolution_any, TD_FLOATS | TD_INTS, .prepare = prepare_wide)                 \
+    TD_SIMD(avx512, convolution_any, TD_FLOATS | TD_INTS, .prepare = prepare)                      \
     TD_SIMD(avx2, convolution_any, TD_FLOATS | TD_INTS, .prepare = prepare)                        \
     TD_SIMD(default, convolution_any, TD_FLOATS | TD_INTS, .prepare = prepare)                     \
     TD_REF(convolution),
@@ -344,15 +328,18 @@ TD_ONEDNN_ROW(convolution);
     TD_SIMD(avx2, convolution_col2im, TD_f32, .prepare = td_col2im_prepare)
 #define ANY_ROWS                                                                                   \
     TD_ONEDNN(convolution, TD_f32 | TD_bf16 | TD_f16) OWN_ROWS
+#define WINOGRAD_ROWS TD_WINOGRAD(avx512) TD_WINOGRAD(avx2)
 #define PLANE_ROWS                                                                                 \
-    TD_ONEDNN(convolution, TD_f32 | TD_bf16 | TD_f16)                                              \
-    TD_WINOGRAD(avx512) TD_WINOGRAD(avx2) OWN_ROWS
+    TD_ONEDNN(convolution, TD_f32 | TD_bf16 | TD_f16) WINOGRAD_ROWS OWN_ROWS
+#define LAST_ROWS                                                                                  \
+    TD_SIMD(avx512, convolution_last, TD_f32, .prepare = td_conv_last_prepare_avx512)              \
+    TD_SIMD(avx2, convolution_last, TD_f32, .prepare = td_conv_last_prepare)                       \
+    TD_SIMD(default, convolution_last, TD_f32, .prepare = td_conv_last_prepare)
 static const struct td_impl rows[] = {ANY_ROWS {0}};
 static const struct td_impl rows_plane[] = {PLANE_ROWS {0}}; /* in two dimensions */
 static const struct td_impl rows_transposed[] = {COL2IM_ROWS ANY_ROWS {0}};
 static const struct td_impl rows_either[] = {COL2IM_ROWS PLANE_ROWS {0}};
-static const struct td_impl rows_last[] = { /* with channels last */
-    TD_SIMD(avx512, convolution_depth, TD_f32, .prepare = td_conv_depth_prepare) PLANE_ROWS {0}};
+static const struct td_impl rows_last[] = {LAST_ROWS WINOGRAD_ROWS ANY_ROWS {0}}; /* channels last */
 /* clang-format on */
 #define ROWS_LAST(dims) rows_last
 #define ROWS_PLAIN(dims) ((dims) == 2 ? rows_plane : rows)

@@ -39,6 +39,10 @@ void td_conv_of(const struct td_call *call, struct td_conv *c);
  * one stays. Libraries know the rest better: a column is as well a row. */
 void td_conv_squeeze(struct td_conv *c);
 
+/* Makes a column in two dimensions with channels last, whose pixels lie as those of a row do, a
+ * row: rows are what our loops are for. */
+void td_conv_lie_down(struct td_conv *c);
+
 /* Positions of the kernel, and elements of an image's channel: inside and out. */
 int64_t td_conv_positions(const struct td_conv *c);
 int64_t td_conv_pixels(const struct td_conv *c, const int64_t *size);
@@ -188,7 +192,6 @@ td_conv_col2im td_conv_col2im_default, td_conv_col2im_avx2, td_conv_col2im_avx51
  * scratch of td_conv_depth_scratch(c) bytes. */
 bool td_conv_is_depth(const struct td_conv *c);
 size_t td_conv_depth_scratch(const struct td_conv *c);
-const char *td_conv_depth_prepare(const struct td_call *call, struct td_prepared *prepared);
 typedef void td_conv_depth(const struct td_conv *c, int threads, void *scratch);
 td_conv_depth td_conv_depth_default, td_conv_depth_avx2, td_conv_depth_avx512;
 
@@ -196,9 +199,11 @@ td_conv_depth td_conv_depth_default, td_conv_depth_avx2, td_conv_depth_avx512;
  * few holes between the elements of a transposed one's, and there is something to compute. */
 const char *td_conv_ungathered(const struct td_conv *c);
 
-/* Convolutions of FP32 with channels last in two dimensions whose kernel takes up to TD_CONV_RUN
- * elements of a row (convolution_direct.c); scratch of td_conv_direct_scratch(c) bytes. */
-#define TD_CONV_RUN 512
+/* Convolutions of FP32 with channels last in two dimensions of which the columns of the input that
+ * TD_CONV_TILE results next to each other take at one column of the kernel are no more than
+ * TD_CONV_LINE elements (convolution_direct.c); scratch of td_conv_direct_scratch(c) bytes. */
+#define TD_CONV_TILE 12
+#define TD_CONV_LINE (1024 * TD_CONV_TILE)
 bool td_conv_is_direct(const struct td_conv *c);
 /* Whether it is one with more than TD_CONV_DOTS channels of the result and at most 8, which fill
  * half a vector of AVX-512. */
@@ -212,6 +217,11 @@ td_conv_direct td_conv_direct_default, td_conv_direct_avx2, td_conv_direct_avx51
 #define TD_CONV_DOTS 3
 typedef void td_conv_dots(const struct td_conv *c, int threads, void *scratch);
 td_conv_dots td_conv_dots_default, td_conv_dots_avx2, td_conv_dots_avx512;
+
+/* td_impl.prepare of the rows of FP32 that compute channels last where they lie
+ * (convolution_last.c). */
+const char *td_conv_last_prepare_avx512(const struct td_call *call, struct td_prepared *prepared);
+const char *td_conv_last_prepare(const struct td_call *call, struct td_prepared *prepared);
 
 /* What oneDNN is to do, described as TD_ONEDNN_conv or, transposed, as TD_ONEDNN_deconv. */
 struct td_onednn_desc;

@@ -1,10 +1,9 @@
-/* Convolutions of any type, by one of six ways: a kernel of one position is a matrix product of
+/* Convolutions of any type, by one of five ways: a kernel of one position is a matrix product of
  * the weight and the input, of which with a stride only the elements read are copied first; rows
- * that fill vectors are laid out (convolution_laid.c); depthwise ones with channels last are summed
- * where they lie (convolution_depth.c), those of few channels as runs of memory
- * (convolution_direct.c, convolution_dots.c); transposed ones are products of which rows are added
- * up (convolution_col2im.c); any other is a product with columns that are gathered (im2col) as they
- * are multiplied. */
+ * that fill vectors are laid out (convolution_laid.c); transposed ones are products of which rows
+ * are added up (convolution_col2im.c); with channels last and halves a kernel of one position is a
+ * product of rows; any other is a product with columns that are gathered (im2col) as they are
+ * multiplied. */
 #include "kernels/convolution/convolution.h"
 
 td_kernel td_convolution_ref;
@@ -25,15 +24,6 @@ TD_KERNEL(convolution_any)
     }
     if (!td_conv_cut_col2im(&c, call->threads, &col2im)) {
         TD_NAME(conv_col2im)(&c, &col2im, call->scratch);
-        return;
-    }
-    if (td_conv_is_depth(&c)) {
-        TD_NAME(conv_depth)(&c, call->threads, call->scratch);
-        return;
-    }
-    if (td_conv_is_direct(&c)) {
-        (c.out_channels > TD_CONV_DOTS ? TD_NAME(conv_direct)
-                                       : TD_NAME(conv_dots))(&c, call->threads, call->scratch);
         return;
     }
     if (td_conv_pick(&c, &picked, &piece)) {

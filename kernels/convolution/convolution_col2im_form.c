@@ -137,6 +137,7 @@ const char *td_col2im_prepare(const struct td_call *call, struct td_prepared *pr
     const char *no = td_conv_cut_col2im(&c, call->threads, &cut);
     if (!no && !is_disjoint(&c))
         no = "its kernel is wider than its stride, or has a stride of 1: others may be faster";
+    prepared->leads = true;
     if (!no)
         prepared->scratch = td_col2im_scratch(&cut);
     return no;

@@ -90,23 +90,12 @@ const char *td_conv_ungathered(const struct td_conv *c)
                         : NULL;
 }
 
-const char *td_conv_depth_prepare(const struct td_call *call, struct td_prepared *prepared)
-{
-    struct td_conv c;
-    td_conv_of(call, &c);
-    const char *no =
-        td_conv_is_depth(&c) ? td_conv_ungathered(&c) : "it is no depthwise one of 3, 5 or 7";
-    if (!no)
-        prepared->scratch = td_conv_depth_scratch(&c);
-    return no;
-}
-
 bool td_conv_is_direct(const struct td_conv *c)
 {
     bool plain = c->last && !c->transposed && c->dims == 2 && c->input->dtype == TD_f32;
     return plain && !td_conv_ungathered(c) && c->groups == 1 && td_conv_positions(c) > 1 &&
-           c->dilation[1] == 1 && c->stride[1] <= c->kernel[1] && c->in_channels &&
-           c->kernel[1] <= TD_CONV_RUN / c->in_channels;
+           c->dilation[1] == 1 && c->in_channels &&
+           c->stride[1] <= (TD_CONV_LINE / c->in_channels - 1) / (TD_CONV_TILE - 1);
 }
 
 bool td_conv_is_narrow(const struct td_conv *c)
@@ -118,6 +107,52 @@ size_t td_conv_direct_scratch(const struct td_conv *c)
 {
     int64_t positions = td_conv_positions(c) * c->in_channels;
     return (size_t)((positions + 1) * fill(c->out_channels, VECTOR) + VECTOR) * sizeof(float);
+}
+
+#define BRIEF 6e7 /* operations of a call that leaves the library unasked */
+
+/* A trial of the library takes 1 to 3 ms, most of which it needs to describe a call. In 80 layers
+ * of models and as many that were drawn it took 0.85 to 2 times what our rows take: a brief call
+ * gains less than that by it. Depthwise ones are faster in ours at AVX512 whatever their size. */
+static const char *last_prepare(const struct td_call *call, enum td_isa isa,
+                                struct td_prepared *prepared)
+{
+    struct td_conv c;
+    struct td_gemm g;
+    struct td_tensor picked;
+    struct td_piece piece;
+    td_conv_of(call, &c);
+    const char *no = td_conv_ungathered(&c);
+    if (no)
+        return no;
+    prepared->leads = call->op->flops(call) <= BRIEF;
+    if (td_conv_is_depth(&c)) {
+        prepared->leads = isa >= TD_ISA_avx512;
+        prepared->scratch = td_conv_depth_scratch(&c);
+        return NULL;
+    }
+    if (td_conv_is_direct(&c)) {
+        prepared->scratch = td_conv_direct_scratch(&c);
+        return isa >= TD_ISA_avx512 && (TD_IF_avx2(td_conv_is_narrow(&c) ||) false)
+                   ? "it sums up to 8 channels in half its vectors; AVX2 fills them"
+                   : NULL;
+    }
+    if (td_conv_pick(&c, &picked, &piece))
+        prepared->scratch = td_conv_turned(&picked);
+    if (!td_conv_linear(&c, call->threads, &g))
+        return "it cannot be computed where it lies";
+    prepared->scratch += td_gemm_scratch(&g);
+    return NULL;
+}
+
+const char *td_conv_last_prepare_avx512(const struct td_call *call, struct td_prepared *prepared)
+{
+    return last_prepare(call, TD_ISA_avx512, prepared);
+}
+
+const char *td_conv_last_prepare(const struct td_call *call, struct td_prepared *prepared)
+{
+    return last_prepare(call, TD_ISA_default, prepared);
 }
 
 /* Bytes, up to whole lines and one more, which vectors may reach beyond. */

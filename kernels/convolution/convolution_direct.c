@@ -1,8 +1,7 @@
-/* Convolutions of FP32 with channels last and few channels: the first ones of a network. The pixels
- * that a row of the kernel takes lie in one run of memory, so a result is a product of as many runs
- * as the kernel has rows with the weights, which are packed in panels of one or two vectors of
- * output channels. Results next to each other are summed in registers over all rows of the kernel:
- * TILE of two vectors, or WIDE of one. */
+/* Convolutions of FP32 with channels last. The pixels that a row of the kernel takes lie in one run
+ * of memory, so a result is a product of as many runs as the kernel has rows with the weights,
+ * which are packed in panels of one or two vectors of output channels. Results next to each other
+ * are summed in registers over all rows of the kernel: TILE of two vectors, or WIDE of one. */
 #define TD_REAL_BITS 32
 #include "kernels/convolution/convolution_last.h"
 
@@ -12,7 +11,7 @@
 #else
 #define TILE 6 /* 12 of 16 registers */
 #endif
-_Static_assert(2 * TILE >= WIDE, "sums have room for either");
+_Static_assert(2 * TILE >= WIDE && WIDE <= TD_CONV_TILE, "sums and lines have room for either");
 
 /* ---- weights ---- */
 
@@ -60,19 +59,29 @@ TD_INLINE void results(const struct conv_row *r, int64_t x, int64_t v, const int
     const struct conv_last *job = r->job;
     const struct td_conv *c = job->c;
     const int64_t channels = c->out_channels;
-    const int64_t run = c->kernel[1] * c->in_channels, size = run * vectors * TD_LANES;
-    const float *weight = job->weight + v * TD_LANES * job->positions + r->first * size;
+    const int64_t part = vectors * TD_LANES;
+    int64_t run = c->kernel[1] * c->in_channels;
+    const float *weight = job->weight + v * TD_LANES * job->positions + r->first * run * part;
     float *out = r->out + x * channels + v * TD_LANES;
-    float line[WIDE * TD_CONV_RUN];
+    float line[TD_CONV_LINE];
     td_vf sum[2 * TILE];
 #pragma GCC unroll 32
     for (int t = 0; t < n * vectors; t++)
         sum[t] = td_load(job->bias + (v + t % vectors) * TD_LANES);
-    for (int64_t i = r->first; i < r->end; i++, weight += size) {
-        int64_t step;
-        const float *in = conv_run(r, i, x, n, line, &step);
-        add(in, step, weight, run, sum, n, vectors);
-    }
+    const bool inside = conv_is_inside(r, x, n);
+    for (int64_t i = r->first; i < r->end && inside; i++, weight += run * part)
+        add(conv_pixel(r, i, x), c->stride[1] * c->in_channels, weight, run, sum, n, vectors);
+    for (int64_t i = r->first; i < r->end && !inside; i++)
+        for (struct conv_run u = {.end = 0}; u.end < c->kernel[1]; weight += run * part) {
+            conv_run_next(r, i, x, n, c->in_channels >= TD_LANES, line, &u);
+            run = (u.end - u.from) * c->in_channels;
+            if (!u.before && !u.after)
+                add(u.in, u.step, weight, run, sum, n, vectors);
+            else if (n > 1 && u.before)
+                add(u.in, u.step, weight, run, sum + vectors, n - 1, vectors);
+            else if (n > 1)
+                add(u.in, u.step, weight, run, sum, n - 1, vectors);
+        }
     conv_posts_early(&job->posts, sum, n * vectors);
 #pragma GCC unroll 16
     for (int t = 0; t < n; t++, out += channels)
@@ -89,7 +98,7 @@ typedef void results_of(const struct conv_row *r, int64_t x, int64_t v);
         results(r, x, v, n, vectors);                                                              \
     }
 #if TD_VBYTES == 64
-#define EACH_TILE(does) does(12) does(8) does(4) does(2) does(1)
+#define EACH_TILE(does) does(12) does(8) does(7) does(4) does(2) does(1)
 #else
 #define EACH_TILE(does) does(6) does(4) does(2) does(1)
 #endif
@@ -129,26 +138,56 @@ static void panel(const struct conv_row *r, int64_t v)
     }
 }
 
-static void rows(void *arg, int64_t begin, int64_t end)
+/* ---- all of it ---- */
+
+struct job {
+    struct conv_last last;
+    int64_t rows, block, panels; /* of the result, images after each other; rows in a block */
+};
+
+/* Items are a panel of a block of rows. */
+static void items(void *arg, int64_t begin, int64_t end)
 {
-    const struct conv_last *job = arg;
-    const struct td_conv *c = job->c;
-    int64_t out = c->size[1] * job->channels;
-    for (int64_t number = begin; number < end && !td_stopped(); number++) {
-        struct conv_row r = conv_row_of(job, number);
-        for (int64_t v = 0; v < job->vectors; v += 2)
-            panel(&r, v);
-        if (job->posts.rest.n)
-            conv_posts_late(&job->posts, number * out, out);
+    const struct job *job = arg;
+    const struct conv_last *last = &job->last;
+    const int64_t channels = last->channels, size = last->c->size[1], width = 2 * TD_LANES;
+    for (int64_t item = begin; item < end && !td_stopped(); item++) {
+        int64_t at = item % job->panels * width, left = channels - at;
+        int64_t number = item / job->panels * job->block, after = number + job->block;
+        for (after = after < job->rows ? after : job->rows; number < after; number++) {
+            struct conv_row r = conv_row_of(last, number);
+            panel(&r, at / TD_LANES);
+            conv_posts_late(&last->posts, number * size * channels + at, size,
+                            left < width ? left : width);
+        }
     }
+}
+
+#define NEAR                                                                                       \
+    (3 << 17) /* bytes of weights or input that stay in a second-level cache, beside others */
+
+/* Rows that a panel is used for before the next one's turn comes. One, where all panels stay in a
+ * cache; else as many as have their input there, but no more than leave threads equal shares. */
+static int64_t block_of(const struct td_conv *c, const struct job *job, int threads)
+{
+    int64_t row = c->in[1] * c->in_channels * c->stride[0] * (int64_t)sizeof(float);
+    int64_t weights = job->last.channels * job->last.positions * (int64_t)sizeof(float);
+    int64_t most = 1 + job->rows * job->panels / (4 * (threads < 1 ? 1 : threads));
+    int64_t rows = weights > NEAR ? 1 + NEAR / row : 1;
+    rows = rows < most ? rows : most;
+    return rows < job->rows ? rows : job->rows;
 }
 
 void TD_NAME(conv_direct)(const struct td_conv *c, int threads, void *scratch)
 {
     static const char name[] = {'s', 'i', 'm', 'd', ' ', 'd', 'i', 'r', 'e', 'c', 't', 0};
-    struct conv_last job;
-    conv_last_begin(c, td_conv_positions(c) * c->in_channels, true, &job);
-    conv_last_pack(&job, lay_out, "dir", name, scratch);
-    int64_t each = c->size[1] * c->out_channels * job.positions;
-    td_parallel(threads, c->images * c->size[0], 1 + (1 << 16) / each, rows, &job);
+    struct job job = {.rows = c->images * c->size[0]};
+    struct conv_last *last = &job.last;
+    conv_last_begin(c, td_conv_positions(c) * c->in_channels, true, last);
+    conv_last_pack(last, lay_out, "dir", name, scratch);
+    job.panels = (last->vectors + 1) / 2;
+    job.block = block_of(c, &job, threads);
+    int64_t blocks = (job.rows + job.block - 1) / job.block;
+    int64_t each = job.block * c->size[1] * last->positions * 2 * TD_LANES;
+    td_parallel(threads, blocks * job.panels, 1 + (1 << 16) / each, items, &job);
 }

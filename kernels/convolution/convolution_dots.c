@@ -42,24 +42,38 @@ TD_INLINE void add(const float *in, int64_t step, const float *weight, int64_t n
     }
 }
 
+/* The same of a whole run. */
+TD_INLINE void add_run(const struct conv_last *job, const float *in, int64_t step,
+                       const float *weight, int64_t run, td_vf *sum, const int n, const int outs)
+{
+    int64_t k = 0;
+    for (; k + TD_LANES <= run; k += TD_LANES)
+        add(in + k, step, weight + k, job->positions, TD_LANES, sum, n, outs);
+    if (k < run)
+        add(in + k, step, weight + k, job->positions, run - k, sum, n, outs);
+}
+
 /* n results next to each other from x on. */
 TD_INLINE void results(const struct conv_row *r, int64_t x, const int n, const int outs)
 {
     const struct conv_last *job = r->job;
-    const int64_t run = job->c->kernel[1] * job->c->in_channels;
-    float line[TILE * TD_CONV_RUN], *out = r->out + x * outs;
+    const struct td_conv *c = job->c;
+    const int64_t channels = c->in_channels, run = c->kernel[1] * channels;
+    const bool inside = conv_is_inside(r, x, n);
+    float line[TD_CONV_LINE], *out = r->out + x * outs;
     td_vf sum[TILE * DOTS];
 #pragma GCC unroll 32
     for (int t = 0; t < n * outs; t++)
         sum[t] = td_set(0);
-    for (int64_t i = r->first; i < r->end; i++) {
-        int64_t step, k = 0;
-        const float *in = conv_run(r, i, x, n, line, &step), *weight = job->weight + i * run;
-        for (; k + TD_LANES <= run; k += TD_LANES)
-            add(in + k, step, weight + k, job->positions, TD_LANES, sum, n, outs);
-        if (k < run)
-            add(in + k, step, weight + k, job->positions, run - k, sum, n, outs);
-    }
+    for (int64_t i = r->first; i < r->end && inside; i++)
+        add_run(job, conv_pixel(r, i, x), c->stride[1] * channels, job->weight + i * run, run, sum,
+                n, outs);
+    for (int64_t i = r->first; i < r->end && !inside; i++)
+        for (struct conv_run u = {.end = 0}; u.end < c->kernel[1];) {
+            conv_run_next(r, i, x, n, false, line, &u);
+            add_run(job, u.in, u.step, job->weight + i * run + u.from * channels,
+                    (u.end - u.from) * channels, sum, n, outs);
+        }
 #pragma GCC unroll 32
     for (int t = 0; t < n * outs; t++)
         out[t] = td_hsum(sum[t]) + job->bias[t % outs];
@@ -100,8 +114,7 @@ static void rows(void *arg, int64_t begin, int64_t end)
             x = x < size - n ? x : size - n; /* the last tile may compute some results again */
             way(&r, x);
         }
-        if (job->posts.rest.n)
-            conv_posts_late(&job->posts, number * out, out);
+        conv_posts_late(&job->posts, number * out, size, job->channels);
     }
 }
 

@@ -26,6 +26,18 @@ void td_conv_squeeze(struct td_conv *c)
     c->dims = to;
 }
 
+void td_conv_lie_down(struct td_conv *c)
+{
+    int64_t *const of[] = {c->in, c->kernel, c->size, c->stride, c->dilation, c->padding, c->after};
+    if (c->dims != 2 || c->in[1] != 1 || c->kernel[1] != 1 || c->padding[1] || c->after[1])
+        return;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        int64_t down = of[i][0];
+        of[i][0] = of[i][1];
+        of[i][1] = down;
+    }
+}
+
 /* n elements of size bytes, those of one side step apart. */
 #define COPY(type)                                                                                 \
     for (int64_t i = 0; i < n; i++)                                                                \

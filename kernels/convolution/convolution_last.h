@@ -111,14 +111,22 @@ static struct conv_row conv_row_of(const struct conv_last *l, int64_t number)
 
 /* ---- runs ---- */
 
-static const float conv_padding[TD_CONV_RUN];
+/* What results take of a row of the input lies next to each other: columns of the kernel times
+ * channels. Where padding is among it, the result that would take it is left out, if it is the
+ * first or the last one; else what they take is copied, some of the kernel's columns at a time. */
+struct conv_run {
+    const float
+        *in; /* for the first result that is taken; each next one's is step elements behind */
+    int64_t step;
+    int64_t from, end;  /* columns of the kernel */
+    bool before, after; /* the first one, or the last one, is left out */
+};
 
-/* Copies what n results take of a row of the input, from column at on, with zeros for padding. */
-static __attribute__((unused)) void conv_copy_padded(const struct td_conv *c, const float *in,
-                                                     int64_t at, int64_t n, float *to)
+/* Copies columns from number at on of a row, those outside of it as zeros. */
+static void conv_copy_padded(const struct td_conv *c, const float *in, int64_t at, int64_t columns,
+                             float *to)
 {
-    int64_t columns = (n - 1) * c->stride[1] + c->kernel[1], channels = c->in_channels;
-    int64_t before = at < 0 ? -at : 0, inside = c->in[1] - at - before;
+    int64_t before = at < 0 ? -at : 0, inside = c->in[1] - at - before, channels = c->in_channels;
     before = before < columns ? before : columns;
     inside = inside < columns - before ? inside : columns - before;
     inside = inside > 0 ? inside : 0;
@@ -129,23 +137,65 @@ static __attribute__((unused)) void conv_copy_padded(const struct td_conv *c, co
            (size_t)((columns - before - inside) * channels) * sizeof *to);
 }
 
-/* What the kernel's row i takes for n results from x on: elements from *step to *step for each.
- * line has room for n * TD_CONV_RUN, which is enough where the stride is no wider than the kernel.
- */
-TD_INLINE const float *conv_run(const struct conv_row *r, int64_t i, int64_t x, int64_t n,
-                                float *line, int64_t *step)
+/* Where the kernel's row i begins for result x. */
+TD_INLINE const float *conv_pixel(const struct conv_row *r, int64_t i, int64_t x)
 {
     const struct td_conv *c = r->job->c;
+    return r->in + i * r->down + (x * c->stride[1] - c->padding[1]) * c->in_channels;
+}
+
+/* Whether n results from x on take no padding. */
+TD_INLINE bool conv_is_inside(const struct conv_row *r, int64_t x, int64_t n)
+{
+    const struct td_conv *c = r->job->c;
+    int64_t start = x * c->stride[1] - c->padding[1], reach = (n - 1) * c->stride[1];
+    return start >= 0 && start + reach + c->kernel[1] <= c->in[1] && r->first >= r->low &&
+           r->end <= r->high;
+}
+
+/* The columns from u->from on that meet the same kind of padding; false: they are to be copied. */
+TD_INLINE bool conv_run_there(const struct conv_row *r, int64_t start, int64_t reach,
+                              struct conv_run *u)
+{
+    const struct td_conv *c = r->job->c;
+    const int64_t stride = c->stride[1], at = start + u->from, behind = at + reach - c->in[1];
+    const int64_t inside =
+        c->in[1] - reach - start; /* the end of those of which the last is there */
+    u->before = at < 0;
+    u->after = behind >= 0;
+    u->end = u->before ? -start : u->after ? inside + stride : inside;
+    u->end = u->before && inside < u->end ? inside : u->end;
+    u->end = u->end < c->kernel[1] ? u->end : c->kernel[1];
+    if (!u->before && !u->after)
+        return true;
+    return !r->job->zeros && at >= -stride && behind < stride && u->before != u->after &&
+           u->end > u->from;
+}
+
+/* What n results from x on take of the kernel's row i, from column u->end of it on. line has room
+ * for TD_CONV_LINE elements. leaves: results may be left out. */
+TD_INLINE void conv_run_next(const struct conv_row *r, int64_t i, int64_t x, int64_t n,
+                             const bool leaves, float *line, struct conv_run *u)
+{
+    const struct td_conv *c = r->job->c;
+    const int64_t reach = (n - 1) * c->stride[1], start = x * c->stride[1] - c->padding[1];
     const float *in = r->in + i * r->down;
-    int64_t at = x * c->stride[1] - c->padding[1];
-    *step = 0;
-    if (i < r->low || i >= r->high)
-        return conv_padding;
-    *step = c->stride[1] * c->in_channels;
-    if (at >= 0 && at + (n - 1) * c->stride[1] + c->kernel[1] <= c->in[1])
-        return in + at * c->in_channels;
-    conv_copy_padded(c, in, at, n, line);
-    return line;
+    const bool is_row = i >= r->low && i < r->high;
+    u->from = u->end;
+    u->step = c->stride[1] * c->in_channels;
+    int64_t at = start + u->from;
+    if (is_row && conv_run_there(r, start, reach, u) && (leaves || !(u->before || u->after))) {
+        u->in = in + (u->before ? at + c->stride[1] : at) * c->in_channels;
+        return;
+    }
+    int64_t most = u->from + TD_CONV_LINE / c->in_channels - reach;
+    u->end = c->kernel[1] < most ? c->kernel[1] : most;
+    u->before = u->after = false;
+    u->in = line;
+    if (is_row)
+        conv_copy_padded(c, in, at, reach + u->end - u->from, line);
+    else
+        memset(line, 0, (size_t)((reach + u->end - u->from) * c->in_channels) * sizeof *line);
 }
 
 #endif

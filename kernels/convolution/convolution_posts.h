@@ -69,10 +69,14 @@ TD_INLINE void conv_posts_early(const struct conv_posts *p, td_vf *sum, const in
     }
 }
 
-/* The rest, of n elements of the result from element number at on. */
-static void conv_posts_late(const struct conv_posts *p, int64_t at, int64_t n)
+/* The rest, of so many channels of pixels of the result from element number at on. */
+static void conv_posts_late(const struct conv_posts *p, int64_t at, int64_t pixels,
+                            int64_t channels)
 {
-    TD_NAME(post)(&p->rest, p->c->out, at, n, (float *)p->c->out->data + at);
+    int64_t all = p->c->groups * p->c->out_channels;
+    if (p->rest.n)
+        TD_NAME(post_rows)
+    (&p->rest, p->c->out, at, pixels, channels, all, (float *)p->c->out->data + at, all);
 }
 
 #endif

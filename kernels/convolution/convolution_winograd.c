@@ -206,9 +206,8 @@ static void transform_last_back(const struct job *j, int64_t image, int64_t firs
                 put_pixel(j, image, y + p / 2, x + p % 2);
     }
     int64_t end = 2 * (first + n) < c->size[0] ? 2 * (first + n) : c->size[0], width = c->size[1];
-    if (posts->rest.n)
-        conv_posts_late(posts, (image * c->size[0] + 2 * first) * width * channels,
-                        (end - 2 * first) * width * channels);
+    conv_posts_late(posts, (image * c->size[0] + 2 * first) * width * channels,
+                    (end - 2 * first) * width, channels);
 }
 
 /* ---- products ---- */

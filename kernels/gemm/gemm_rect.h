@@ -105,17 +105,31 @@ static inline void td_rect_finish_row(const struct td_rect *r, int64_t i, float 
         TD_RECT_POST(post)(&g->post, g->out, r->at + (r->i + i) * g->n + r->j, r->cols, x);
 }
 
+/* Whether nothing but post-ops follows the sums, which are the result's FP32. */
+static inline bool td_rect_is_summed(const struct td_rect *r)
+{
+    return !td_gemm_is_half(r->g) && (!r->g->bias || r->biased) && !r->g->scaled;
+}
+
+/* The post-ops of some rows and columns that are summed. */
+static inline void td_rect_post(const struct td_rect *r, int64_t i, int64_t rows, int64_t j,
+                                int64_t cols)
+{
+    const struct td_gemm *g = r->g;
+    if (g->post.n)
+        TD_RECT_POST(post_rows)
+    (&g->post, g->out, r->at + (r->i + i) * g->n + r->j + j, rows, cols, g->n,
+     r->c + i * r->ldc + j, r->ldc);
+}
+
 /* What follows the sums of rows from number first on, and the rounding to BF16 or FP16. */
 static inline void td_rect_finish(const struct td_rect *r, int64_t first, int64_t rows)
 {
     const struct td_gemm *g = r->g;
     bool half = td_gemm_is_half(g);
     float x[TD_GEMM_COLS] __attribute__((aligned(64)));
-    if (!half && (!g->bias || r->biased) && !g->scaled) {
-        if (g->post.n)
-            TD_RECT_POST(post_rows)
-            (&g->post, g->out, r->at + (r->i + first) * g->n + r->j, rows, r->cols, g->n,
-             r->c + first * r->ldc, r->ldc);
+    if (td_rect_is_summed(r)) {
+        td_rect_post(r, first, rows, 0, r->cols);
         return;
     }
     for (int64_t i = first; i < first + rows; i++) {

@@ -142,6 +142,8 @@ TD_INLINE const float *td_rect_rows(const struct td_rect *r, int64_t i, int64_t 
 TD_INLINE void td_rect_packed(const struct td_rect *r, const enum td_dtype type)
 {
     const struct td_gemm *g = r->g;
+    /* Short post-ops are done while the sums are in the first cache. */
+    const bool soon = td_rect_is_summed(r) && td_post_is_all_short(&g->post);
     for (int64_t p = 0; p < g->k; p += r->plan->depth) {
         int64_t k = g->k - p < r->plan->depth ? g->k - p : r->plan->depth;
         struct td_block t = {
@@ -156,9 +158,12 @@ TD_INLINE void td_rect_packed(const struct td_rect *r, const enum td_dtype type)
                 t.b = r->panels ? r->panels + (r->j + j) * g->k + p * TD_NR : slot_b + j * k;
                 t.c = r->c + i * r->ldc + j;
                 td_rect_begin(r, i, j, &t);
-                td_column_f32(t, rows, r->cols - j < TD_NR ? r->cols - j : TD_NR);
+                int64_t cols = r->cols - j < TD_NR ? r->cols - j : TD_NR;
+                td_column_f32(t, rows, cols);
+                if (p + k == g->k && soon)
+                    td_rect_post(r, i, rows, j, cols);
             }
-            if (p + k == g->k)
+            if (p + k == g->k && !soon)
                 td_rect_finish(r, i, rows);
         }
     }

@@ -195,3 +195,21 @@ void td_post_of(const struct td_call *call, int text, int others, struct td_post
     const char *wrong;
     parse(text_of(call, text), others_of(call, others), post, &wrong);
 }
+
+bool td_post_is_short(enum td_point point)
+{
+    static const bool is[TD_POINTS] = {
+#define TD_POINT(id, operands, result, cost, judge, whole, lanes)                                  \
+    TD_POST_IS_SHORT(operands, result, cost, lanes),
+#include "kernels/pointwise/pointwise.def"
+    };
+    return is[point];
+}
+
+bool td_post_is_all_short(const struct td_post *post)
+{
+    bool is = true;
+    for (int i = 0; i < post->n; i++)
+        is = is && td_post_is_short(post->op[i].point);
+    return is;
+}

@@ -9,11 +9,14 @@
 #include "kernels/reals.h"
 #include "kernels/special.h"
 
+#include <assert.h>
+
 /* ---- operands ---- */
 
 struct operand {
     const float *at; /* for the run's first element */
     int64_t step;    /* floats from a vector to the next; 0: one is for all of the run */
+    int64_t row;     /* and to the run of the next row */
 };
 
 /* A chain's operands along a run, and the memory of those that are not read where they lie. */
@@ -63,10 +66,10 @@ static struct operand find(const struct td_tensor *other, const struct td_tensor
 {
     int64_t from = td_post_at(other, out, at);
     if (other->dtype == TD_f32)
-        return (struct operand){(const float *)other->data + from, TD_LANES};
+        return (struct operand){(const float *)other->data + from, TD_LANES, 0};
     for (int64_t i = 0; i < n; i += TD_LANES)
         td_store(room + i, L_next(other->data, from + i, n - i, other->dtype, 0));
-    return (struct operand){room, TD_LANES};
+    return (struct operand){room, TD_LANES, 0};
 }
 
 /* ---- formulas ---- */
@@ -76,29 +79,12 @@ static struct operand find(const struct td_tensor *other, const struct td_tensor
 #else
 #define BLOCK 4
 #endif
-#define FEW 6 /* primitives of a formula that is computed in registers */
 
 /* What a formula's result is, where it is a number. */
 #define NUMBER_same(v) v
 #define NUMBER_ratio(v) v
 #define NUMBER_pick(v) x[t]
 #define NUMBER_truth(v) x[t]
-#define IS_NUMBER_same true
-#define IS_NUMBER_ratio true
-#define IS_NUMBER_pick false
-#define IS_NUMBER_truth false
-#define IN_REGISTERS(operands, result, cost, lanes)                                                \
-    (IS_NUMBER_##result && (operands) <= 2 && (cost) <= FEW && TD_MEANT(lanes))
-
-static bool is_short(enum td_point point)
-{
-    static const bool is[TD_POINTS] = {
-#define TD_POINT(id, operands, result, cost, judge, whole, lanes)                                  \
-    IN_REGISTERS(operands, result, cost, lanes),
-#include "kernels/pointwise/pointwise.def"
-    };
-    return is[point];
-}
 
 /* Of a formula that has no meaning in floats nothing is compiled. */
 static const V NONE;
@@ -114,7 +100,7 @@ TD_INLINE void apply(const struct td_post_op *op, V *x, const V *y, const int n)
     switch (op->point) {
 #define TD_POINT(id, operands, result, cost, judge, whole, lanes)                                  \
     case TD_POINT_##id:                                                                            \
-        if (IN_REGISTERS(operands, result, cost, lanes)) {                                         \
+        if (TD_POST_IS_SHORT(operands, result, cost, lanes)) {                                     \
             _Pragma("GCC unroll 8") for (int t = 0; t < n; t++)                                    \
             {                                                                                      \
                 const V a = x[t], b = y[t], c = y[t];                                              \
@@ -171,6 +157,34 @@ static void do_short(const struct td_post *post, int first, int last, const stru
     }
 }
 
+/* The same of rows of 1 << wide whole vectors, ld apart, as many rows at a time as fill a block;
+ * how many that did. */
+static int64_t do_narrow(const struct td_post *post, int first, int last, const struct operand *of,
+                         int64_t rows, int wide, float *x, int64_t ld)
+{
+    const int64_t each = BLOCK >> wide, within = (1 << wide) - 1;
+    V v[BLOCK], y[BLOCK];
+    int64_t row = 0;
+    for (; row + each <= rows; row += each, x += each * ld) {
+#pragma GCC unroll 8
+        for (int t = 0; t < BLOCK; t++)
+            y[t] = v[t] = td_load(x + (t >> wide) * ld + (t & within) * TD_LANES);
+        for (int i = first; i < last; i++) {
+            const struct operand o = of[i];
+            if (post->op[i].other) {
+#pragma GCC unroll 8
+                for (int t = 0; t < BLOCK; t++)
+                    y[t] = td_load(o.at + (row + (t >> wide)) * o.row + (t & within) * o.step);
+            }
+            apply(&post->op[i], v, y, BLOCK);
+        }
+#pragma GCC unroll 8
+        for (int t = 0; t < BLOCK; t++)
+            td_store(x + (t >> wide) * ld + (t & within) * TD_LANES, v[t]);
+    }
+    return row;
+}
+
 /* One post-op of n numbers by its row of the pointwise table, which takes whole vectors. */
 static void do_long(const struct td_post_op *op, struct operand of, int64_t n, float *x)
 {
@@ -189,16 +203,35 @@ static void do_long(const struct td_post_op *op, struct operand of, int64_t n, f
     td_store_n(x + whole, left, td_load(rest));
 }
 
-/* The whole chain, of n numbers. */
-static void chain(const struct td_post *post, const struct operand *of, int64_t n, float *x)
+/* Post-ops [first, last) of rows of n numbers, ld apart: all short, or a single one that is not. */
+static void do_rows(const struct td_post *post, int first, int last, const struct operand *of,
+                    int64_t rows, int64_t n, float *x, int64_t ld)
+{
+    const int wide = n == TD_LANES ? 0 : n == 2 * TD_LANES ? 1 : n == 4 * TD_LANES ? 2 : -1;
+    const bool is_fast = td_post_is_short(post->op[first].point);
+    struct operand here[TD_POSTS];
+    int64_t row = is_fast && wide >= 0 ? do_narrow(post, first, last, of, rows, wide, x, ld) : 0;
+    for (; row < rows; row++) {
+        for (int i = first; i < last; i++) {
+            here[i] = of[i];
+            here[i].at += row * of[i].row;
+        }
+        if (is_fast)
+            do_short(post, first, last, here, n, x + row * ld);
+        else
+            do_long(&post->op[first], here[first], n, x + row * ld);
+    }
+}
+
+/* The whole chain, of rows of n numbers. */
+static void chain(const struct td_post *post, const struct operand *of, int64_t rows, int64_t n,
+                  float *x, int64_t ld)
 {
     for (int i = 0, next; i < post->n; i = next) {
-        for (next = i; next < post->n && is_short(post->op[next].point);)
+        for (next = i; next < post->n && td_post_is_short(post->op[next].point);)
             next++;
-        if (next > i)
-            do_short(post, i, next, of, n, x);
-        else
-            do_long(&post->op[next++], of[i], n, x);
+        next = next > i ? next : i + 1;
+        do_rows(post, i, next, of, rows, n, x, ld);
     }
 }
 
@@ -221,18 +254,6 @@ static bool is_of_columns(const struct td_tensor *other, const struct td_tensor 
     return moves(other) && td_numel(other) != td_numel(out);
 }
 
-/* A run of n elements, at most TD_POST_RUN. kept: the columns' numbers are there already. */
-static void do_run(const struct td_post *post, const struct td_tensor *out, int64_t at, int64_t n,
-                   bool kept, struct operands *all, float *x)
-{
-    for (int i = 0; i < post->n; i++) {
-        const struct td_tensor *other = post->op[i].other;
-        if (moves(other) && !(kept && is_of_columns(other, out)))
-            all->of[i] = find(other, out, at, n, all->room[i]);
-    }
-    chain(post, all->of, n, x);
-}
-
 static int64_t row_of(const struct td_tensor *out)
 {
     return out->rank ? out->shape[out->rank - 1] : 1;
@@ -249,13 +270,18 @@ void TD_NAME(post)(const struct td_post *post, const struct td_tensor *out, int6
     for (int i = 0; i < post->n && rows; i++)
         if (is_of_columns(post->op[i].other, out)) {
             repeat(post->op[i].other, at, rows < n ? rows : n, all.room[i]);
-            all.of[i] = (struct operand){all.room[i], TD_LANES};
+            all.of[i] = (struct operand){all.room[i], TD_LANES, 0};
         }
     for (int64_t run; n > 0; n -= run, at += run, x += run) {
         run = even ? n : rows ? rows : row - at % row;
         run = run < n ? run : n;
         run = run < TD_POST_RUN ? run : TD_POST_RUN;
-        do_run(post, out, at, run, rows, &all, x);
+        for (int i = 0; i < post->n; i++) {
+            const struct td_tensor *other = post->op[i].other;
+            if (moves(other) && !(rows && is_of_columns(other, out)))
+                all.of[i] = find(other, out, at, run, all.room[i]);
+        }
+        chain(post, all.of, 1, run, x, 0);
     }
 }
 
@@ -267,11 +293,18 @@ void TD_NAME(post_rows)(const struct td_post *post, const struct td_tensor *out,
         TD_NAME(post)(post, out, at, rows * n, x);
         return;
     }
+    assert(out->dtype == TD_f32);
     find_numbers(post, &all);
     for (int64_t j = 0, run; j < n; j += run) {
         run = n - j < TD_POST_RUN ? n - j : TD_POST_RUN;
-        for (int64_t i = 0; i < rows; i++)
-            do_run(post, out, at + i * step + j, run, i, &all, x + i * ld + j);
+        for (int i = 0; i < post->n; i++) {
+            const struct td_tensor *other = post->op[i].other;
+            if (!moves(other))
+                continue;
+            all.of[i] = find(other, out, at + j, run, all.room[i]);
+            all.of[i].row = is_of_columns(other, out) ? 0 : step;
+        }
+        chain(post, all.of, rows, run, x + j, ld);
     }
 }
 

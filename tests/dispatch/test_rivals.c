@@ -41,6 +41,13 @@ static const char *takes(const struct td_call *call, struct td_prepared *prepare
     return NULL;
 }
 
+static const char *takes_and_leads(const struct td_call *call, struct td_prepared *prepared)
+{
+    (void)call;
+    prepared->leads = true;
+    return NULL;
+}
+
 static const char *takes_asked(const struct td_call *call, struct td_prepared *prepared)
 {
     (void)call, (void)prepared;
@@ -114,7 +121,11 @@ START_TEST(test_not_asked)
     const struct td_impl is_short[] = {
         OWN("short", short_own), LIBRARY(takes_asked), OWN("short", short_own), REF, {0}};
     const struct td_impl is_behind[] = {LIBRARY(takes_asked), OWN("short", short_own), REF, {0}};
-    const struct td_impl leads[] = {OWN("own", own), LIBRARY(takes_asked), REF, {0}};
+    const struct td_impl leader = {
+        .name = "own", .run = own, .dtypes = TD_ALL, .prepare = takes_and_leads};
+    const struct td_impl leads[] = {leader, LIBRARY(takes_asked), OWN("behind", other), REF, {0}};
+    const struct td_impl beside[] = {leader, OWN("other", other), LIBRARY(takes_asked), REF, {0}};
+    const struct td_impl before[] = {OWN("own", own), LIBRARY(takes_asked), REF, {0}};
     const struct td_impl *const shorts[] = {is_short, is_behind};
     bind_rival();
     for (int k = 0; k < 2; k++) {
@@ -123,10 +134,15 @@ START_TEST(test_not_asked)
         ck_assert_int_eq(asked, 0);
     }
     own_us = 100;
-    try_until(leads, 1); /* it leads the table: the library is not asked at all */
+    try_until(leads, 1); /* it says so: the library is not asked at all, nor what is behind it */
     ck_assert_str_eq(m.row->name, "own");
     ck_assert_int_eq(own_ran, 0);
     ck_assert_int_eq(asked, 0);
+    try_until(beside, 2); /* but what stands before the library is timed */
+    ck_assert_int_eq(asked, 0);
+    try_until(before, 2); /* to stand before it is not enough */
+    ck_assert_int_gt(asked, 0);
+    asked = 0;
     ck_assert(td_try_rows(is_short, &run.call, true, &m));
     ck_assert_int_eq(m.n, 2);
     ck_assert_int_eq(asked, 1);
@@ -146,6 +162,7 @@ START_TEST(test_short_but_not_least)
     own_us = 1000;
     ck_assert(td_try_rows(two, &run.call, false, &m));
     ck_assert_int_gt(asked, 0);
+    asked = 0;
     ck_assert_str_eq(m.row->name, "library");
     td_arena_destroy(options.alloc_arg);
 }
@@ -167,6 +184,7 @@ START_TEST(test_put_off)
     ck_assert(td_try_rows(lone, &run.call, false, &m));
     ck_assert_str_eq(m.row->name, "own");
     ck_assert_int_gt(asked, 0);
+    asked = 0;
     ck_assert_int_eq(m.n, 1);
     library_us = 1000;
     ck_assert(td_try_rows(slow, &run.call, false, &m));
