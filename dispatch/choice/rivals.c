@@ -44,12 +44,12 @@ bool td_timing_may_be_short(struct td_timing *t)
     return peak_ns(t) > 0 && peak_ns(t) <= td_timing_short_ns(t);
 }
 
-/* Whether a library's row is among the rivals. */
-static bool has_library(const struct td_timing *t)
+/* Whether a row that computes data where they lie, or a library's, is among the rivals. */
+static bool has_straight(const struct td_timing *t)
 {
     bool has = false;
     for (int i = 0; i < t->n; i++)
-        has |= t->rival[i].row->library && !t->rival[i].later;
+        has |= !t->rival[i].later && !t->rival[i].prepared.rearranges;
     return has;
 }
 
@@ -69,7 +69,7 @@ bool td_rival_ask(struct td_timing *t, struct td_rival *r)
     if (td_row_objection(&t->copy.call, r->row, &r->prepared))
         return false;
     size_t bytes = td_room_of(r->prepared.scratch);
-    bool hopeless = !t->asked && r->prepared.rearranges && has_library(t);
+    bool hopeless = !t->asked && r->prepared.rearranges && has_straight(t);
     if (bytes > 2 * TD_COPY_BYTES || hopeless) {
         td_prepared_release(&r->prepared);
         return false;

@@ -19,13 +19,14 @@
  * so that there a run of LONG_NS tells well enough. */
 #define ALL_NS 3000000
 #define LONG_NS 20000
-#define FAR 1.5         /* a row slower than this times the best is not timed again, */
-#define CLOSE 1.15      /* nor one slower than this, once it ran in a round */
-#define HOPELESS 3      /* a first run is stopped after this times the best, plus */
-#define SLACK_NS 500000 /* this for what a first run makes */
-#define FIRST_TELLS 16  /* a first run of this times the slack is not repeated */
-#define TRIES 3         /* of a run that was kept off the CPU by others */
-#define EQUAL 1.03      /* rows within this of the best are equal: the first in the table is used */
+#define FAR 1.5          /* a row slower than this times the best is not timed again, */
+#define FAR_PRECISE 1.25 /* or, on one thread after a run of LONG_NS, than this, */
+#define CLOSE 1.15       /* nor one slower than this, once it ran in a round */
+#define HOPELESS 3       /* a first run is stopped after this times the best, plus */
+#define SLACK_NS 500000  /* this for what a first run makes */
+#define FIRST_TELLS 8 /* a first run of this times the slack, or twice that of a library, tells */
+#define TRIES 3       /* of a run that was kept off the CPU by others */
+#define EQUAL 1.03    /* rows within this of the best are equal: the first in the table is used */
 
 /* The time in ns; for one thread its CPU time, which does not include waiting for the CPU. */
 static double now_ns(const struct td_timing *t)
@@ -135,12 +136,20 @@ static bool ask_later(struct td_timing *t, int i)
     return false;
 }
 
-/* Whether a first run tells enough: what it made and touched is nothing beside it, or one of our
- * rows, which pack weights within the slack, took longer than it may. A library's first run may
- * make anything: it compiles, and creates what reorders its weights. */
-static bool tells_enough(const struct td_timing *t, const struct td_rival *r, double most)
+/* Whether a run was so long that what the first one makes and touches is nothing beside it. */
+static bool is_long(const struct td_timing *t, const struct td_rival *r)
 {
-    return !t->asked && (r->ns >= FIRST_TELLS * slack_of(t) || (!r->row->library && r->ns > most));
+    return r->ns >= (r->row->library ? 2 : 1) * FIRST_TELLS * slack_of(t);
+}
+
+/* Whether a first run tells enough: what it made and touched is nothing beside it, it reached what
+ * the CPU can do all the same, or one of our rows, which pack weights within the slack, took longer
+ * than it may. A library's first run may make anything: it compiles, and creates what reorders its
+ * weights. */
+static bool tells_enough(struct td_timing *t, const struct td_rival *r, double most)
+{
+    bool fast = r->ns <= td_timing_near_peak_ns(t);
+    return !t->asked && (fast || is_long(t, r) || (!r->row->library && r->ns > most));
 }
 
 /* Runs a row twice, unless the first run tells enough. That makes and touches what later ones
@@ -154,7 +163,7 @@ static bool try_rival(struct td_timing *t, struct td_rival *r, double best)
     r->ns = 0;
     for (int run = 0; run < 2 && !is_over(t) && (!run || !tells_enough(t, r, most)); run++)
         r->ns = limited ? time_limited(t, r, most, guess ? 1 : TRIES) : time_runs(t, r, 1);
-    bool whole = r->ns <= most || (t->copy.call.threads == 1 && r->ns >= FIRST_TELLS * slack_of(t));
+    bool whole = r->ns <= most || (t->copy.call.threads == 1 && is_long(t, r));
     return !guess || r->row->library || whole;
 }
 
@@ -205,7 +214,7 @@ static int count_close(const struct td_timing *t, double far)
 static double far_in(const struct td_timing *t, int round, double best)
 {
     bool precise = t->copy.call.threads == 1 && best >= LONG_NS;
-    return round ? (t->asked ? FAR : CLOSE) : precise ? FAR : 2 * FAR;
+    return round ? (t->asked ? FAR : CLOSE) : precise ? FAR_PRECISE : 2 * FAR;
 }
 
 /* Times the rows in rounds, in which they take turns, and keeps the fastest round of each, because

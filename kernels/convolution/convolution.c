@@ -315,6 +315,7 @@ td_kernel td_convolution_winograd_avx512, td_convolution_winograd_avx2;
 td_kernel td_convolution_ref, td_convolution_col2im_avx512, td_convolution_col2im_avx2;
 TD_KERNELS_3(convolution_any);
 TD_KERNELS_3(convolution_last);
+TD_KERNELS_3(convolution_turned);
 TD_ONEDNN_ROW(convolution);
 
 /* clang-format off */
@@ -335,10 +336,11 @@ TD_ONEDNN_ROW(convolution);
     TD_SIMD(avx512, convolution_last, TD_f32, .prepare = td_conv_last_prepare_avx512)              \
     TD_SIMD(avx2, convolution_last, TD_f32, .prepare = td_conv_last_prepare)                       \
     TD_SIMD(default, convolution_last, TD_f32, .prepare = td_conv_last_prepare)
-static const struct td_impl rows[] = {ANY_ROWS {0}};
-static const struct td_impl rows_plane[] = {PLANE_ROWS {0}}; /* in two dimensions */
+#define TURNED_ROWS TD_SIMD_3(convolution_turned, TD_f32, .prepare = td_conv_turned_prepare)
+static const struct td_impl rows[] = {TURNED_ROWS ANY_ROWS {0}};
+static const struct td_impl rows_plane[] = {TURNED_ROWS PLANE_ROWS {0}}; /* in two dimensions */
 static const struct td_impl rows_transposed[] = {COL2IM_ROWS ANY_ROWS {0}};
-static const struct td_impl rows_either[] = {COL2IM_ROWS PLANE_ROWS {0}};
+static const struct td_impl rows_either[] = {TURNED_ROWS COL2IM_ROWS PLANE_ROWS {0}};
 static const struct td_impl rows_last[] = {LAST_ROWS WINOGRAD_ROWS ANY_ROWS {0}}; /* channels last */
 /* clang-format on */
 #define ROWS_LAST(dims) rows_last

@@ -223,6 +223,12 @@ td_conv_dots td_conv_dots_default, td_conv_dots_avx2, td_conv_dots_avx512;
 const char *td_conv_last_prepare_avx512(const struct td_call *call, struct td_prepared *prepared);
 const char *td_conv_last_prepare(const struct td_call *call, struct td_prepared *prepared);
 
+/* Makes last a convolution with channels first, in one or two dimensions, of a tensor with channels
+ * last, as an image: its input and out are the other's still. */
+void td_conv_turn(const struct td_conv *c, struct td_conv *last);
+/* td_impl.prepare of the rows that compute it so (convolution_turned.c). */
+const char *td_conv_turned_prepare(const struct td_call *call, struct td_prepared *prepared);
+
 /* What oneDNN is to do, described as TD_ONEDNN_conv or, transposed, as TD_ONEDNN_deconv. */
 struct td_onednn_desc;
 void td_conv_describe(const struct td_conv *c, int threads, struct td_onednn_desc *d);

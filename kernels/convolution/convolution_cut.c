@@ -109,11 +109,14 @@ size_t td_conv_direct_scratch(const struct td_conv *c)
     return (size_t)((positions + 1) * fill(c->out_channels, VECTOR) + VECTOR) * sizeof(float);
 }
 
-#define BRIEF 6e7 /* operations of a call that leaves the library unasked */
+/* Bytes, up to whole lines and one more, which vectors may reach beyond. */
+static size_t room_of(int64_t floats)
+{
+    return ((size_t)floats * sizeof(float) + 191) & ~(size_t)63;
+}
 
-/* A trial of the library takes 1 to 3 ms, most of which it needs to describe a call. In 80 layers
- * of models and as many that were drawn it took 0.85 to 2 times what our rows take: a brief call
- * gains less than that by it. Depthwise ones are faster in ours at AVX512 whatever their size. */
+/* In 80 layers of models and as many that were drawn the library took 0.85 to 2 times what our rows
+ * take. Depthwise ones are faster in ours at AVX512 whatever their size. */
 static const char *last_prepare(const struct td_call *call, enum td_isa isa,
                                 struct td_prepared *prepared)
 {
@@ -125,7 +128,7 @@ static const char *last_prepare(const struct td_call *call, enum td_isa isa,
     const char *no = td_conv_ungathered(&c);
     if (no)
         return no;
-    prepared->leads = call->op->flops(call) <= BRIEF;
+    prepared->leads = call->op->flops(call) <= TD_BRIEF_FLOPS;
     if (td_conv_is_depth(&c)) {
         prepared->leads = isa >= TD_ISA_avx512;
         prepared->scratch = td_conv_depth_scratch(&c);
@@ -145,6 +148,42 @@ static const char *last_prepare(const struct td_call *call, enum td_isa isa,
     return NULL;
 }
 
+void td_conv_turn(const struct td_conv *c, struct td_conv *last)
+{
+    *last = *c;
+    last->last = true;
+    if (c->dims == 2)
+        return;
+    int64_t *const of[] = {last->in,       last->kernel,  last->size, last->stride,
+                           last->dilation, last->padding, last->after};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        of[i][1] = of[i][0];
+        of[i][0] = i < 5; /* a single row, without padding */
+    }
+    last->dims = 2;
+}
+
+const char *td_conv_turned_prepare(const struct td_call *call, struct td_prepared *prepared)
+{
+    struct td_conv c, last;
+    struct td_laid laid;
+    td_conv_of(call, &c);
+    if (c.last || c.transposed || c.dims > 2 || c.groups != 1)
+        return "it is not a plain one with channels first, in one or two dimensions";
+    const char *no = td_conv_ungathered(&c);
+    if (no)
+        return no;
+    td_conv_turn(&c, &last);
+    if (!td_conv_is_direct(&last))
+        return "it cannot be computed with channels last where it lies";
+    if (td_conv_cut_laid(&c, call->threads, &laid))
+        return "its rows fill vectors";
+    prepared->leads = !td_conv_is_narrow(&last) && call->op->flops(call) <= TD_BRIEF_FLOPS;
+    prepared->scratch =
+        td_conv_direct_scratch(&last) + td_conv_turned(c.input) + td_conv_turned(c.out);
+    return NULL;
+}
+
 const char *td_conv_last_prepare_avx512(const struct td_call *call, struct td_prepared *prepared)
 {
     return last_prepare(call, TD_ISA_avx512, prepared);
@@ -153,12 +192,6 @@ const char *td_conv_last_prepare_avx512(const struct td_call *call, struct td_pr
 const char *td_conv_last_prepare(const struct td_call *call, struct td_prepared *prepared)
 {
     return last_prepare(call, TD_ISA_default, prepared);
-}
-
-/* Bytes, up to whole lines and one more, which vectors may reach beyond. */
-static size_t room_of(int64_t floats)
-{
-    return ((size_t)floats * sizeof(float) + 191) & ~(size_t)63;
 }
 
 static const char *objection(const struct td_conv *c)

@@ -69,7 +69,8 @@ bool td_gemm_bias_is_plain(const struct td_gemm *g)
 
 /* Rows for which b is not read often enough to be packed: */
 #define FEW_SUMS 4     /* its columns are runs in memory */
-#define FEW 12         /* it is widened as it is read, or packed once for all calls */
+#define FEW_ONCE 3     /* it is packed once for all calls */
+#define FEW 12         /* it is widened as it is read */
 #define FEW_F32 64     /* else */
 #define FEW_ALIASED 24 /* and its rows meet in the same sets of a cache */
 /* Of a matrix beyond a second-level cache whose rows are APART elements or more from each other, 2
@@ -91,8 +92,10 @@ int64_t td_gemm_lanes(const struct td_gemm *g)
 static int64_t few_of(const struct td_gemm *g)
 {
     bool once = !g->rank && td_weight_to_pack(g->b);
-    if (once || g->b->dtype != TD_f32)
+    if (g->b->dtype != TD_f32)
         return FEW;
+    if (once)
+        return FEW_ONCE;
     if (g->step_k >= APART && td_gemm_is_far(g->k * g->n * 4))
         return FEW_FAR;
     return g->step_k % 1024 ? FEW_F32 : FEW_ALIASED;

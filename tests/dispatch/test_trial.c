@@ -122,7 +122,7 @@ START_TEST(test_near_peak)
     ck_assert(td_try_rows(run.rows, &run.call, false, &m));
     ck_assert_str_eq(m.row->name, "quick");
     ck_assert_int_eq(m.n, 1);
-    ck_assert_int_eq(quick_ran, 2);
+    ck_assert_int_eq(quick_ran, 1); /* its first run is enough */
     ck_assert_int_eq(endless_ran, 0);
     td_arena_destroy(options.alloc_arg);
 }
