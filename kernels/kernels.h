@@ -161,10 +161,11 @@ struct td_prepared { /* what a row needs for a call that it takes */
     bool only_look;  /* asked: to make nothing that takes milliseconds */
     bool unmade;     /* and answered, that it would have to: who knows whether it takes the call */
     bool dense;      /* answered by a row that takes strides: not these */
-    bool rearranges; /* answered: data are copied to another layout first, so it need not be timed
-                        beside a library's row, which has no need of that */
+    bool rearranges; /* answered: data are copied to another layout first, which takes so long that
+                        it need not be timed beside a row that does without */
     bool leads;      /* answered: no library's row behind it has been seen to be so much faster for
-                        such calls that it were worth being asked and timed */
+                        such calls that it were worth being timed. Neither a library's rows nor
+                        those behind them are asked then */
     size_t scratch;  /* bytes */
     struct td_memo_item *state[TD_MAX_STATES]; /* references, the first ones; then NULL */
 };

@@ -84,7 +84,7 @@ static int check_rows(const cJSON *measured, struct td_problem *problem)
             return wrong(problem, "measured: each has row, kernel, level and us");
         n++;
     }
-    return n && n <= TD_MEASURED ? 0 : wrong(problem, "measured: has from 1 to 6 rows");
+    return n && n <= TD_MEASURED ? 0 : wrong(problem, "measured: has from 1 to 9 rows");
 }
 
 static int check_kind(const cJSON *kind, struct td_problem *problem)

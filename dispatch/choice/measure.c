@@ -108,7 +108,8 @@ static bool take_over(const struct td_impl *rows, const struct td_call *call, st
     const struct td_measured like = {
         .op = call->op, .of = rows, .family = td_kind_family(call), .flops = call->op->flops(call)};
     double us = 0;
-    if (!td_kind_nearest(&like, NEAR, m))
+    if (!td_kind_nearest(&like, NEAR, m) ||
+        (m->flops <= TD_BRIEF_FLOPS) != (like.flops <= TD_BRIEF_FLOPS)) /* others were timed */
         return false;
     for (int i = 0; i < m->n; i++)
         us += 2 * m->tried[i].us * like.flops / m->flops; /* each would run twice */

@@ -15,7 +15,7 @@ struct td_tuned {
 };
 struct td_tuned td_tuned(void);
 
-#define TD_MEASURED 6    /* rows timed at most: the first ones that take the call */
+#define TD_MEASURED 9    /* rows timed at most: the first ones that take the call */
 #define TD_KIND_TEXT 160 /* bytes of a kind's text */
 
 struct td_measured { /* the measurement of a kind of calls */

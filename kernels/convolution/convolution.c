@@ -337,14 +337,15 @@ TD_ONEDNN_ROW(convolution);
     TD_SIMD(avx2, convolution_last, TD_f32, .prepare = td_conv_last_prepare)                       \
     TD_SIMD(default, convolution_last, TD_f32, .prepare = td_conv_last_prepare)
 #define TURNED_ROWS TD_SIMD_3(convolution_turned, TD_f32, .prepare = td_conv_turned_prepare)
-static const struct td_impl rows[] = {TURNED_ROWS ANY_ROWS {0}};
+static const struct td_impl rows[] = {ANY_ROWS {0}};
+static const struct td_impl rows_line[] = {TURNED_ROWS ANY_ROWS {0}};   /* in one dimension */
 static const struct td_impl rows_plane[] = {TURNED_ROWS PLANE_ROWS {0}}; /* in two dimensions */
 static const struct td_impl rows_transposed[] = {COL2IM_ROWS ANY_ROWS {0}};
 static const struct td_impl rows_either[] = {TURNED_ROWS COL2IM_ROWS PLANE_ROWS {0}};
 static const struct td_impl rows_last[] = {LAST_ROWS WINOGRAD_ROWS ANY_ROWS {0}}; /* channels last */
 /* clang-format on */
 #define ROWS_LAST(dims) rows_last
-#define ROWS_PLAIN(dims) ((dims) == 2 ? rows_plane : rows)
+#define ROWS_PLAIN(dims) ((dims) == 1 ? rows_line : (dims) == 2 ? rows_plane : rows)
 #define ROWS_TRANSPOSED(dims) ((dims) < 3 ? rows_transposed : rows)
 #define ROWS_EITHER rows_either
 

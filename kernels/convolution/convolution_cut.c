@@ -115,6 +115,14 @@ static size_t room_of(int64_t floats)
     return ((size_t)floats * sizeof(float) + 191) & ~(size_t)63;
 }
 
+/* Whether a call does too little for a trial of the library to pay, and does not lay out many
+ * weights each time. */
+static bool is_brief(const struct td_call *call, const struct td_conv *c)
+{
+    bool kept = td_weight_to_pack(c->weight) || td_numel(c->weight) <= 1 << 14;
+    return kept && call->op->flops(call) <= TD_BRIEF_FLOPS;
+}
+
 /* In 80 layers of models and as many that were drawn the library took 0.85 to 2 times what our rows
  * take. Depthwise ones are faster in ours at AVX512 whatever their size. */
 static const char *last_prepare(const struct td_call *call, enum td_isa isa,
@@ -128,7 +136,7 @@ static const char *last_prepare(const struct td_call *call, enum td_isa isa,
     const char *no = td_conv_ungathered(&c);
     if (no)
         return no;
-    prepared->leads = call->op->flops(call) <= TD_BRIEF_FLOPS;
+    prepared->leads = is_brief(call, &c);
     if (td_conv_is_depth(&c)) {
         prepared->leads = isa >= TD_ISA_avx512;
         prepared->scratch = td_conv_depth_scratch(&c);
@@ -152,6 +160,7 @@ void td_conv_turn(const struct td_conv *c, struct td_conv *last)
 {
     *last = *c;
     last->last = true;
+    td_conv_lie_down(last);
     if (c->dims == 2)
         return;
     int64_t *const of[] = {last->in,       last->kernel,  last->size, last->stride,
@@ -178,7 +187,7 @@ const char *td_conv_turned_prepare(const struct td_call *call, struct td_prepare
         return "it cannot be computed with channels last where it lies";
     if (td_conv_cut_laid(&c, call->threads, &laid))
         return "its rows fill vectors";
-    prepared->leads = !td_conv_is_narrow(&last) && call->op->flops(call) <= TD_BRIEF_FLOPS;
+    prepared->leads = !td_conv_is_narrow(&last) && is_brief(call, &c);
     prepared->scratch =
         td_conv_direct_scratch(&last) + td_conv_turned(c.input) + td_conv_turned(c.out);
     return NULL;

@@ -142,7 +142,7 @@ void TD_NAME(conv_depth)(const struct td_conv *c, int threads, void *scratch)
     static const char name[] = {'s', 'i', 'm', 'd', ' ', 'd', 'e', 'p', 't', 'h', 0};
     struct conv_last job;
     conv_last_begin(c, td_conv_positions(c), true, &job);
-    conv_last_pack(&job, lay_out, "dwc", name, scratch);
+    conv_last_pack(&job, lay_out, "dwc", name, NULL, scratch);
     int64_t each = c->size[1] * job.channels * job.positions;
     td_parallel(threads, c->images * c->size[0], 1 + (1 << 16) / each, rows, &job);
 }

@@ -31,6 +31,23 @@ static void lay_out(const struct conv_last *job, const float *weight, float *to)
     }
 }
 
+/* Back again: panels are of two vectors of channels, the last one maybe of one. */
+static void undo(const struct td_tensor *plain, const void *packed, const void *key)
+{
+    const struct conv_last_key *of = key;
+    const int64_t area = of->positions / of->in_channels, width = 2 * TD_LANES;
+    const int64_t filled = (of->channels + TD_LANES - 1) / TD_LANES * TD_LANES;
+    float *to = plain->data;
+    for (int64_t o = 0; o < of->channels; o++) {
+        const int64_t first = o / width * width;
+        const int64_t lanes = filled - first < width ? filled - first : width;
+        const float *from = (const float *)packed + first * of->positions + (o - first);
+        for (int64_t i = 0; i < of->in_channels; i++)
+            for (int64_t p = 0; p < area; p++)
+                *to++ = from[(p * of->in_channels + i) * lanes];
+    }
+}
+
 /* ---- sums ---- */
 
 /* sum[n][vectors] += in[n][run] * weight[run][vectors], rows of in that are step apart */
@@ -154,7 +171,8 @@ static void items(void *arg, int64_t begin, int64_t end)
     for (int64_t item = begin; item < end && !td_stopped(); item++) {
         int64_t at = item % job->panels * width, left = channels - at;
         int64_t number = item / job->panels * job->block, after = number + job->block;
-        for (after = after < job->rows ? after : job->rows; number < after; number++) {
+        for (after = after < job->rows ? after : job->rows; number < after && !td_stopped();
+             number++) {
             struct conv_row r = conv_row_of(last, number);
             panel(&r, at / TD_LANES);
             conv_posts_late(&last->posts, number * size * channels + at, size,
@@ -170,7 +188,8 @@ static void items(void *arg, int64_t begin, int64_t end)
  * cache; else as many as have their input there, but no more than leave threads equal shares. */
 static int64_t block_of(const struct td_conv *c, const struct job *job, int threads)
 {
-    int64_t row = c->in[1] * c->in_channels * c->stride[0] * (int64_t)sizeof(float);
+    int64_t down = c->stride[0] < c->in[0] ? c->stride[0] : c->in[0];
+    int64_t row = c->in[1] * c->in_channels * down * (int64_t)sizeof(float);
     int64_t weights = job->last.channels * job->last.positions * (int64_t)sizeof(float);
     int64_t most = 1 + job->rows * job->panels / (4 * (threads < 1 ? 1 : threads));
     int64_t rows = weights > NEAR ? 1 + NEAR / row : 1;
@@ -184,7 +203,7 @@ void TD_NAME(conv_direct)(const struct td_conv *c, int threads, void *scratch)
     struct job job = {.rows = c->images * c->size[0]};
     struct conv_last *last = &job.last;
     conv_last_begin(c, td_conv_positions(c) * c->in_channels, true, last);
-    conv_last_pack(last, lay_out, "dir", name, scratch);
+    conv_last_pack(last, lay_out, "dir", name, undo, scratch);
     job.panels = (last->vectors + 1) / 2;
     job.block = block_of(c, &job, threads);
     int64_t blocks = (job.rows + job.block - 1) / job.block;

@@ -1,5 +1,5 @@
-/* Convolutions of FP32 with channels last, few channels and up to DOTS of the result's: of those a
- * vector would be mostly empty. So the lanes are elements of the runs (convolution_direct.c), which
+/* Convolutions of FP32 with channels last and up to DOTS channels of the result: of those a vector
+ * would be mostly empty. So the lanes are elements of the runs (convolution_direct.c), which
  * lie next to each other in the weights, too: a result is a dot product. */
 #define TD_REAL_BITS 32
 #include "kernels/convolution/convolution_last.h"
@@ -123,7 +123,7 @@ void TD_NAME(conv_dots)(const struct td_conv *c, int threads, void *scratch)
     static const char name[] = {'s', 'i', 'm', 'd', ' ', 'd', 'o', 't', 's', 0};
     struct conv_last job;
     conv_last_begin(c, td_conv_positions(c) * c->in_channels, false, &job);
-    conv_last_pack(&job, lay_out, "dot", name, scratch);
+    conv_last_pack(&job, lay_out, "dot", name, NULL, scratch);
     int64_t each = c->size[1] * job.channels * job.positions;
     td_parallel(threads, c->images * c->size[0], 1 + (1 << 16) / each, rows, &job);
 }

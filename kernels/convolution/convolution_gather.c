@@ -29,7 +29,8 @@ void td_conv_squeeze(struct td_conv *c)
 void td_conv_lie_down(struct td_conv *c)
 {
     int64_t *const of[] = {c->in, c->kernel, c->size, c->stride, c->dilation, c->padding, c->after};
-    if (c->dims != 2 || c->in[1] != 1 || c->kernel[1] != 1 || c->padding[1] || c->after[1])
+    if (c->dims != 2 || c->in[1] != 1 || c->kernel[1] != 1 || c->padding[1] || c->after[1] ||
+        c->dilation[0] != 1) /* a row's kernel is a run */
         return;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         int64_t down = of[i][0];

@@ -4,6 +4,8 @@
  * are products of rows, a pixel each, of which with a stride those that are read are copied. */
 #include "kernels/convolution/convolution.h"
 
+#include <assert.h>
+
 TD_KERNEL(convolution_last)
 {
     struct td_conv c;
@@ -26,6 +28,8 @@ TD_KERNEL(convolution_last)
         room += td_conv_turned(&picked);
         TD_NAME(move_piece)(&piece, call->threads);
     }
-    if (td_conv_linear(&c, call->threads, &g)) /* it is: prepare has looked */
-        TD_NAME(gemm)(&g, room);
+    bool linear = td_conv_linear(&c, call->threads, &g);
+    assert(linear); /* prepare has looked */
+    (void)linear;
+    TD_NAME(gemm)(&g, room);
 }

@@ -49,16 +49,18 @@ static int conv_last_fill(void *packed, const struct td_tensor *plain, void *arg
     return 0;
 }
 
+struct conv_last_key { /* of a form that is kept; compared as bytes */
+    int64_t positions, in_channels, channels;
+    int32_t lanes;
+    char way[4];
+};
+
 /* Lays the weights out, kept with a stored one or in the scratch, and behind these the bias. way:
- * the row's, in the key; name: of the form, which lives on. */
+ * the row's, in the key; name: of the form, which lives on; undo: NULL, or lays them back. */
 static void conv_last_pack(struct conv_last *l, conv_lay_out *lay_out, const char way[4],
-                           const char *name, float *scratch)
+                           const char *name, td_weight_undo *undo, float *scratch)
 {
-    struct {
-        int64_t positions, in_channels, channels;
-        int32_t lanes;
-        char way[4];
-    } key = {l->positions, l->c->in_channels, l->channels, TD_LANES, ""};
+    struct conv_last_key key = {l->positions, l->c->in_channels, l->channels, TD_LANES, ""};
     const int64_t lanes = l->vectors * TD_LANES;
     size_t bytes = (size_t)(lanes * l->positions + 1) * sizeof(float);
     struct td_weight *stored = td_weight_to_pack(l->c->weight);
@@ -66,7 +68,7 @@ static void conv_last_pack(struct conv_last *l, conv_lay_out *lay_out, const cha
     memcpy(key.way, way, sizeof key.way);
     l->lay_out = lay_out;
     l->weight = stored
-                    ? td_weight_pack(stored, &key, sizeof key, name, bytes, conv_last_fill, l, NULL)
+                    ? td_weight_pack(stored, &key, sizeof key, name, bytes, conv_last_fill, l, undo)
                     : NULL;
     if (!l->weight) {
         conv_last_fill(scratch, l->c->weight, l);

@@ -53,6 +53,7 @@ static void find_numbers(const struct td_post *post, struct operands *all)
 {
     for (int i = 0; i < post->n; i++) {
         const struct td_tensor *other = post->op[i].other;
+        all->of[i] = (struct operand){0};
         if (!other || moves(other))
             continue;
         td_store(all->room[i], L_c(L_get_n(other->data, 0, 1, other->dtype, 0)[0]));

@@ -138,7 +138,9 @@ START_TEST(test_not_asked)
     ck_assert_str_eq(m.row->name, "own");
     ck_assert_int_eq(own_ran, 0);
     ck_assert_int_eq(asked, 0);
-    try_until(beside, 2); /* but what stands before the library is timed */
+    ck_assert(td_try_rows(leads, &run.call, true, &m)); /* but where a client asked, all are */
+    ck_assert_int_eq(m.n, 3);
+    try_until(beside, 2); /* and what stands before the library is timed */
     ck_assert_int_eq(asked, 0);
     try_until(before, 2); /* to stand before it is not enough */
     ck_assert_int_gt(asked, 0);

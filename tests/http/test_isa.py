@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What the service says of the CPU: levels, features, vectors, and kernels that answer themselves."""
+import itertools
 import json
 import re
 
@@ -195,7 +196,8 @@ class Isa(service.ServiceTest):
         for channels, best in ((3, "AVX512"), (4, "AVX2"), (8, "AVX2"), (9, "AVX512")):
             inputs = {"input": image, "weight": np.resize(image, (channels, 3, 3, 3))}
             ran = self.service.infer("conv2d_channels_last", inputs, {"kernel": "simd", "explain": True})
-            said = {c["isa"]: c["verdict"] for c in ran.parameters["explain"]["candidates"] if c["kernel"] == "simd"}
+            candidates = ran.parameters["explain"]["candidates"]
+            said = {c["isa"]: c["verdict"] for c in reversed(candidates) if c["kernel"] == "simd"} # the first one of a level
             np.testing.assert_allclose(ran.out, self.service.infer("conv2d_channels_last", inputs, {"kernel": "ref"}).out, rtol=1e-5, atol=1e-5)
             if {"AVX2", "AVX512"} <= set(levels):
                 self.assertEqual(ran.parameters["isa"], best, channels)
@@ -207,6 +209,15 @@ class Isa(service.ServiceTest):
                          for kernel in ("simd", "ref"))
             np.testing.assert_allclose(simd, ref, rtol=1e-5, atol=1e-5)
             self.assertEqual((simd.min(), simd.max()), (-0.5, 0.75))
+        image[0, 0, 0, 0] = 1
+        for channels, spots in itertools.product((1, 5, 40), ((0, 0), (0, 2), (1, 0), (2, 1))): # padding counts where a weight is not finite
+            weight = np.resize(image, (channels, 3, 3, 3))
+            weight[:, 1, spots[0], spots[1]] = np.inf
+            for image_channels in image, np.concatenate([image] * 6, -1):
+                inputs = {"input": image_channels, "weight": np.concatenate([weight] * (image_channels.shape[-1] // 3), 1)}
+                simd, ref = (self.service.infer("conv2d_channels_last", inputs, {"kernel": kernel, "padding": 1}).out for kernel in ("simd", "ref"))
+                np.testing.assert_array_equal(np.isnan(simd), np.isnan(ref))
+                self.assertTrue(np.isnan(ref).any())
         for channels in 1, 4: # whose kernel reaches far beyond the input
             inputs = {"input": np.ones((1, 200, 200, 1), np.float32), "weight": np.ones((channels, 1, 265, 3), np.float32)}
             ran = self.service.infer("conv2d_channels_last", inputs, {"padding": [132, 1], "explain": True})

@@ -87,20 +87,20 @@ class Kernels(service.ServiceTest):
         """Of what is kept: a kind of calls is measured once, and found then; another is another."""
         # On one thread: a slow build takes more of them for the second call than for the first, which is another kind.
         self.assertEqual(self.service.call("PUT", "/v1/pools/one", {"cpus": service.CPUS[0]}).status, 201)
-        calls = lambda n: [self.service.op("mm", {"self": np.ones((n, 33), np.float32), "mat2": np.ones((33, 5), np.float32)}, {"pool": "one"}) for _ in range(3)]
-        before = choices(self.service)
+        calls = lambda n: [self.service.op("bmm", {"self": np.ones((2, n, 33), np.float32), "mat2": np.ones((2, 33, 5), np.float32)}, {"pool": "one"}) for _ in range(3)]
+        before = choices(self.service, "bmm")
         calls(50)
-        first = choices(self.service)
+        first = choices(self.service, "bmm")
         if first["misses"] == before["misses"]:
             self.skipTest("no kernels compete for this product here")
         self.assertEqual((first["kept"] - before["kept"], first["misses"] - before["misses"]), (1, 1))
         self.assertGreaterEqual(first["hits"] - before["hits"], 2)
         calls(50)
-        self.assertEqual(choices(self.service)["misses"], first["misses"])
+        self.assertEqual(choices(self.service, "bmm")["misses"], first["misses"])
         calls(100)
-        self.assertEqual(choices(self.service)["misses"], first["misses"] + 1)
-        kind = next(k for k in first["kinds"] if "[50,33]" in k["call"])
-        self.assertRegex(kind["call"], r"^mm\(FP32\[50,33\], FP32\[33,5\]\) on \d+ threads?$")
+        self.assertEqual(choices(self.service, "bmm")["misses"], first["misses"] + 1)
+        kind = next(k for k in first["kinds"] if "[2,50,33]" in k["call"])
+        self.assertRegex(kind["call"], r"^bmm\(FP32\[2,50,33\], FP32\[2,33,5\]\) on \d+ threads?$")
         fastest = min(tried["us"] for tried in kind["measured"])
         mine = next(tried for tried in kind["measured"] if (tried["kernel"], tried["level"]) == (kind["kernel"], kind["level"]))
         self.assertLessEqual(mine["us"], fastest * 1.04)

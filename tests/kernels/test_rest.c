@@ -21,6 +21,8 @@ static const struct {
     {"conv2d", "input=[1,19,9,9] weight=[45,19,3,3]", 1},
     {"conv2d", "input=[1,64,12,12] weight=[45,64,3,3]", 1},
     {"conv2d_channels_last", "input=[1,12,12,37] weight=[45,37,3,3]", 1},
+    {"conv2d_channels_last", "input=[1,5,6,37] weight=[45,37,3,2] stride=2", 1},
+    {"conv1d", "input=[1,19,7] weight=[70,19,5]", 1},
     {"conv2d", "input=[1,64,9,9] weight=[96,64,1,1]", 1},
     {"conv2d", "input=[1,36,9,9] weight=[72,12,5,3] groups=3 padding=2", 1},
     {"conv2d", "input=[1,640,9,9] weight=[640,1,3,3] groups=640", 1},
