@@ -181,8 +181,7 @@ static void items(void *arg, int64_t begin, int64_t end)
     }
 }
 
-#define NEAR                                                                                       \
-    (3 << 17) /* bytes of weights or input that stay in a second-level cache, beside others */
+#define NEAR (3 << 17) /* bytes that stay in a second-level cache, beside others */
 
 /* Rows that a panel is used for before the next one's turn comes. One, where all panels stay in a
  * cache; else as many as have their input there, but no more than leave threads equal shares. */

@@ -117,9 +117,8 @@ static struct conv_row conv_row_of(const struct conv_last *l, int64_t number)
  * channels. Where padding is among it, the result that would take it is left out, if it is the
  * first or the last one; else what they take is copied, some of the kernel's columns at a time. */
 struct conv_run {
-    const float
-        *in; /* for the first result that is taken; each next one's is step elements behind */
-    int64_t step;
+    const float *in;    /* of the first result that takes it; */
+    int64_t step;       /* each next one's is so many elements behind */
     int64_t from, end;  /* columns of the kernel */
     bool before, after; /* the first one, or the last one, is left out */
 };
@@ -161,8 +160,8 @@ TD_INLINE bool conv_run_there(const struct conv_row *r, int64_t start, int64_t r
 {
     const struct td_conv *c = r->job->c;
     const int64_t stride = c->stride[1], at = start + u->from, behind = at + reach - c->in[1];
-    const int64_t inside =
-        c->in[1] - reach - start; /* the end of those of which the last is there */
+    /* The end of the columns of which the last result's lies inside. */
+    const int64_t inside = c->in[1] - reach - start;
     u->before = at < 0;
     u->after = behind >= 0;
     u->end = u->before ? -start : u->after ? inside + stride : inside;
