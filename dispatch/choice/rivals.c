@@ -44,7 +44,8 @@ bool td_timing_may_be_short(struct td_timing *t)
     return peak_ns(t) > 0 && peak_ns(t) <= td_timing_short_ns(t);
 }
 
-/* Whether a row that computes data where they lie, or a library's, is among the rivals. */
+/* Whether a row that reads its arguments in their own layout, or a library's, is among the rivals.
+ */
 static bool has_straight(const struct td_timing *t)
 {
     bool has = false;

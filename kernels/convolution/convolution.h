@@ -63,8 +63,10 @@ static inline size_t td_conv_turned(const struct td_tensor *t) /* bytes that it 
 {
     return (td_nbytes(t) + 127) & ~(size_t)63;
 }
-void td_conv_turn_image(const struct td_tensor *from, int64_t images, int64_t channels,
-                        int64_t pixels, bool back, void *to);
+/* Transposes matrices [images][rows][columns] of any type (convolution_turned.c). */
+typedef void td_conv_transpose(const struct td_tensor *from, int64_t images, int64_t rows,
+                               int64_t columns, int threads, void *to);
+td_conv_transpose td_conv_transpose_default, td_conv_transpose_avx2, td_conv_transpose_avx512;
 
 /* A kernel of one position with a stride and without padding, in one group, reads a part of the
  * elements. Makes c the convolution of these, dense, with a stride of 1; its input is picked then,

@@ -51,7 +51,8 @@ TD_KERNEL(convolution_any)
         input.data = room;
         out.data = room + td_conv_turned(&input);
         room += td_conv_turned(&input) + td_conv_turned(&out);
-        td_conv_turn_image(c.input, c.images, c.groups * c.in_channels, pixels, false, input.data);
+        TD_NAME(conv_transpose)
+        (c.input, c.images, pixels, c.groups * c.in_channels, call->threads, input.data);
         c.input = &input;
         c.out = &out;
     }
@@ -64,7 +65,7 @@ TD_KERNEL(convolution_any)
     td_conv_gemm(&c, &weight, call->threads, &g);
     TD_NAME(gemm_any)(&g, room);
     if (c.last)
-        td_conv_turn_image(&out, c.images, c.groups * c.out_channels, outs, true,
-                           call->out[0].data);
+        TD_NAME(conv_transpose)
+    (&out, c.images, c.groups * c.out_channels, outs, call->threads, call->out[0].data);
     TD_NAME(post_all)(&c.post, &call->out[0], call->threads);
 }

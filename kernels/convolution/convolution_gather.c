@@ -236,18 +236,6 @@ bool td_conv_is_matmul(const struct td_conv *c, const struct td_gemm *g)
     return !g->gather && !c->transposed && !c->last && c->out->dtype & (TD_f32 | TD_bf16 | TD_f16);
 }
 
-void td_conv_turn_image(const struct td_tensor *from, int64_t images, int64_t channels,
-                        int64_t pixels, bool back, void *to)
-{
-    int64_t size = (int64_t)td_dtype_size(from->dtype);
-    int64_t rows = back ? channels : pixels, columns = back ? pixels : channels;
-    for (int64_t i = 0; i < images * columns && !td_stopped(); i++) {
-        int64_t image = i / columns, column = i % columns, at = image * rows * columns * size;
-        copy((char *)to + at + column * rows * size, 1,
-             (const char *)from->data + at + column * size, columns, rows, size);
-    }
-}
-
 void td_conv_turn_weight(const struct td_conv *c, void *to)
 {
     int64_t run = td_conv_positions(c) * (int64_t)td_dtype_size(c->weight->dtype);

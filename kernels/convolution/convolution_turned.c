@@ -3,12 +3,11 @@
  * rows, and their result back. */
 #include "kernels/convolution/convolution.h"
 
-/* from [images, rows, columns] to [images, columns, rows]. */
-static void turn(const struct td_tensor *from, int64_t images, int64_t rows, int64_t columns,
-                 int threads, void *to)
+void TD_NAME(conv_transpose)(const struct td_tensor *from, int64_t images, int64_t rows,
+                             int64_t columns, int threads, void *to)
 {
     struct td_tensor out = {
-        .dtype = TD_f32, .rank = 3, .shape = {images, columns, rows}, .data = to};
+        .dtype = from->dtype, .rank = 3, .shape = {images, columns, rows}, .data = to};
     struct td_piece piece = {.box = {.from = from,
                                      .rank = 3,
                                      .shape = {images, columns, rows},
@@ -29,7 +28,8 @@ TD_KERNEL(convolution_turned)
     if (c.in_channels > 1 && in_pixels > 1) {
         input.data = room;
         room += td_conv_turned(&input);
-        turn(c.input, c.images, c.in_channels, in_pixels, call->threads, input.data);
+        TD_NAME(conv_transpose)
+        (c.input, c.images, c.in_channels, in_pixels, call->threads, input.data);
     }
     const bool turns = c.out_channels > 1 && pixels > 1;
     if (turns) {
@@ -41,5 +41,5 @@ TD_KERNEL(convolution_turned)
     (c.out_channels > TD_CONV_DOTS ? TD_NAME(conv_direct)
                                    : TD_NAME(conv_dots))(&last, call->threads, room);
     if (turns)
-        turn(&out, c.images, pixels, c.out_channels, call->threads, c.out->data);
+        TD_NAME(conv_transpose)(&out, c.images, pixels, c.out_channels, call->threads, c.out->data);
 }
