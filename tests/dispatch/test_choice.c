@@ -166,58 +166,6 @@ START_TEST(test_the_faster_one_stays)
 }
 END_TEST
 
-/* Sizes in the same octave are of one kind, up to 32 in the same half, and of stored tensors; small
- * ones, attributes, types, threads and stored tensors are not (JIT-9). */
-static uint64_t kind_of_self(int64_t mode, int threads)
-{
-    struct td_named args[] = {self, {"mode", {.kind = TD_KIND_int, .i = mode}}};
-    ck_assert_int_eq(td_run_bind(&run, "toy_two", args, 2, NULL), 0);
-    run.call.threads = threads;
-    return td_kind_signature(&run.call);
-}
-
-static uint64_t kind_of(int64_t n, int64_t mode)
-{
-    self = tensor_arg("self", x, n);
-    return kind_of_self(mode, 1);
-}
-
-START_TEST(test_kinds)
-{
-    static const struct {
-        int64_t n, mode;
-    } others[] = {{63, 0}, {200, 0}, {17, 0}, {16, 0}, {31, 0}, {7, 0}, {8, 0}, {101, 1}};
-    uint64_t seen[16];
-    size_t n = 0;
-    define(true);
-    seen[n++] = kind_of(100, 0);
-    ck_assert_uint_eq(kind_of(101, 0), *seen);
-    ck_assert_uint_eq(kind_of(127, 0), *seen);
-    ck_assert_uint_eq(kind_of(64, 0), *seen);
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        seen[n++] = kind_of(others[i].n, others[i].mode);
-    struct td_weight *stored = NULL;
-    struct td_tensor like;
-    self = tensor_arg("self", x, 100);
-    like = self.value.tensor;
-    ck_assert_int_eq(td_weight_create(&stored, &like, NULL), 0);
-    for (int turn = 0; turn < 5; turn++) { /* turns 3 and 4: 90 and 112, of stored ones */
-        self.value.tensor = turn == 1 || turn > 2 ? *td_weight_tensor(stored) : like;
-        self.value.tensor.shape[0] = turn < 3 ? 100 : turn == 3 ? 90 : 112;
-        self.value.tensor.dtype = turn ? TD_f32 : TD_i32;
-        seen[n++] = kind_of_self(0, turn == 2 ? 2 : 1);
-    }
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < i; k++)
-            ck_assert_msg(seen[i] != seen[k], "%zu and %zu", k, i);
-    td_weight_unref(&stored);
-    ck_assert_str_eq(chosen("toy_two", 100, 0), "fast");
-    int ran = slow_ran;
-    ck_assert_str_eq(chosen("toy_two", 101, 0), "fast");
-    ck_assert_int_eq(slow_ran, ran);
-}
-END_TEST
-
 START_TEST(test_highest_level)
 {
     struct td_why why[4];
@@ -374,33 +322,11 @@ START_TEST(test_more_kinds_than_are_kept)
 }
 END_TEST
 
-/* Of kinds of one set, whichever is used stays, whatever is added. */
-START_TEST(test_kinds_in_use_stay)
-{
-    struct td_measured m = {.row = rows}, found;
-    const uint64_t in_use = 512 * 1000 + 1;
-    for (uint64_t i = 0; i < 100; i++) {
-        ck_assert(td_kind_may_add(in_use));
-        td_kind_add(in_use + 512 * i, &m, 0);
-        ck_assert_ptr_eq(td_kind_row(in_use, false), rows);
-        ck_assert_ptr_eq(td_kind_row(in_use + 512 * i, false), rows);
-    }
-    ck_assert(td_kind_copy(in_use + 512 * 99, &found) && found.row == rows);
-    ck_assert(!td_kind_copy(in_use + 512 * 50, &found));
-    ck_assert_int_eq(td_tuned().kinds, 8);
-    ck_assert_int_eq(td_tuned().evicted, 92);
-    td_kind_add(in_use + 512 * 100, &m, INT64_C(1000000000000)); /* it took long */
-    ck_assert(!td_kind_may_add(in_use));
-    ck_assert(td_kind_may_add(in_use + 2));
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("choice");
     TCase *tcase = tcase_create("choice");
     tcase_add_test(tcase, test_the_faster_one_stays);
-    tcase_add_test(tcase, test_kinds);
     tcase_add_test(tcase, test_highest_level);
     tcase_add_test(tcase, test_order_decides);
     tcase_add_test(tcase, test_strides);
@@ -408,7 +334,6 @@ int main(void)
     tcase_add_test(tcase, test_before);
     tcase_add_test(tcase, test_by_request);
     tcase_add_test(tcase, test_more_kinds_than_are_kept);
-    tcase_add_test(tcase, test_kinds_in_use_stay);
     suite_add_tcase(suite, tcase);
     return td_run_suite(suite);
 }
