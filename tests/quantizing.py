@@ -56,6 +56,10 @@ class Bytes(linalg.Matrix):
     by, kind = staticmethod(lambda rng, shape: rng.integers(0, 256, shape)), np.uint8
 
 
+class Numbers(linalg.Matrix):
+    by, kind = staticmethod(lambda rng, shape: rng.integers(-128, 128, shape)), np.int8
+
+
 class Reals(linalg.Matrix):
     by, kind = staticmethod(lambda rng, shape: rng.normal(0, 1, shape)), F
 
@@ -68,6 +72,14 @@ def linear_bits(weight, scales, input, zero_points=None, bias=0, bits=4):
     zero = 2 ** (bits - 1) if zero_points is None else unpacked(zero_points, bits)[:, :scales.shape[1], None]
     w = (unpacked(weight, bits) - zero) * scales[..., None]
     return input @ w.reshape(len(w), -1)[:, :input.shape[-1]].T + bias
+
+
+def linear_scaled(input, weight, scale, bias=0):
+    return input @ (weight.astype(F) * (column(scale) if np.size(scale) > 1 else scale)).T + bias
+
+
+def dense_scaled(input, weight, scale, bias=0):
+    return linear_scaled(input, weight.T, scale, bias)
 
 
 BLOCKS = [({"weight": Bytes((5, 3, 16)), "scales": Reals((5, 3)), "input": Reals((6, 90))}, {}),
@@ -156,6 +168,11 @@ FLOATS = [({"A": (20, 40), "B": (40, 33), "a_scale": real(), "b_scale": real(33)
           ({"A": (2, 1, 9, 40), "B": (3, 40, 5), "a_scale": real(9), "b_scale": real(5), "a_zero_point": (9,), "bias": real(5)}, {})]
 ROUNDED += [({name: Half(shape, 0) if isinstance(shape, Real) else shape for name, shape in shapes.items()}, p) for shapes, p in ROUNDED]
 
+SCALED = [({"input": Reals((20, 40)), "weight": Numbers((33, 40)), "scale": real(33), "bias": real(33)}, {}),
+          ({"input": Reals((2, 3, 300)), "weight": Numbers((17, 300)), "scale": real(17)}, {}),
+          ({"input": Reals((5,)), "weight": Numbers((70, 5)), "scale": real()}, {})]
+DENSE_SCALED = [({**tensors, "weight": Numbers(tensors["weight"][::-1])}, parameters) for tensors, parameters in SCALED]
+
 CONVOLUTIONS = [({"x": x, "x_scale": real(), "x_zero_point": (), "w": w, "w_scale": real(*cols), "w_zero_point": cols, "y_scale": real(), "y_zero_point": (), **more}, how)
                 for x, w, cols, more, how in (((1, 9, 8, 3), (20, 3, 3, 3), (20,), {"B": index.Narrow((20,), 900)}, {"stride": (2, 2), "padding": (1, 1, 1, 1)}),
                                               ((2, 5, 6, 40), (7, 40, 1, 1), (), {}, {}), ((1, 7, 9, 70), (33, 70, 2, 3), (33,), {}, {"padding": (0, 2, 1, 0), "dilation": (2, 1)}),
@@ -168,6 +185,8 @@ TABLE = {
     "conv_integer_to_float": (conv_integer_to_float, REAL_CONVOLUTIONS, lambda *_: "FP32", "own", "INT8"),
     "qlinear_conv": (qlinear_conv, CONVOLUTIONS, lambda name, _: name, "own", "INT8"),
     "linear_bits": (linear_bits, BLOCKS, lambda *_: "FP32", 16, "UINT8"),
+    "linear_scaled": (linear_scaled, SCALED, lambda *_: "FP32", 16),
+    "dense_scaled": (dense_scaled, DENSE_SCALED, lambda *_: "FP32", 16),
     "matmul_integer": (matmul_integer, PRODUCTS, lambda *_: "INT32", "own", "INT8"),
     "matmul_integer_to_float": (matmul_integer_to_float, FLOATS, lambda *_: "FP32", "own", "INT8"),
     "qlinear_matmul": (qlinear_matmul, ROUNDED, lambda name, _: name, "own", "INT8"),

@@ -252,10 +252,10 @@ static int join(struct td_pairs *p, int at)
         return 0;
     if (td_pairs_is(node, "", "Conv"))
         return join_conv(p, at);
-    if (td_pairs_is(node, "", "MatMul"))
-        return join_matmul(p, at);
-    if (td_pairs_is(node, "", "Gemm"))
-        return join_gemm(p, at);
+    bool matmul = td_pairs_is(node, "", "MatMul"), gemm = td_pairs_is(node, "", "Gemm");
+    int done = matmul ? join_matmul(p, at) : gemm ? join_gemm(p, at) : 0;
+    if (matmul || gemm)
+        return done ? done : td_pairs_join_scaled(p, at);
     if (td_pairs_is(node, "", "Mul"))
         return td_pairs_join_dynamic(p, at);
     for (int i = 0; moves[i]; i++)
@@ -300,12 +300,13 @@ static void leave_out(struct td_pairs *p)
     graph->n_nodes = n;
 }
 
-static bool has_any(const struct td_node_graph *graph)
+static bool has_any(const struct td_model *model)
 {
+    const struct td_node_graph *graph = &model->graph;
     for (int i = 0; i < graph->n_nodes; i++)
         if (strstr(graph->node[i].op, "QuantizeLinear") || !strcmp(graph->node[i].op, "QGemm"))
             return true;
-    return false;
+    return td_pairs_has_scaled(model);
 }
 
 int td_onnx_join_pairs(struct td_onnx_reader *r)
@@ -313,7 +314,7 @@ int td_onnx_join_pairs(struct td_onnx_reader *r)
     struct td_node_graph *graph = &r->model->graph;
     struct td_pairs p = {.r = r, .model = r->model, .n_values = r->model->n_values + 1};
     int done = 0, any = 0;
-    if (!has_any(graph))
+    if (!has_any(r->model))
         return 0;
     p.node = graph->node;
     p.maker = calloc(4 * (size_t)p.n_values, sizeof *p.maker);

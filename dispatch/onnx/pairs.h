@@ -1,5 +1,5 @@
-/* What pairs.c and dynamic.c share, which make one node of several that a quantizer has written:
- * who makes and who reads each value of the graph. */
+/* What pairs.c, dynamic.c and scaled.c share, which make one node of several that a quantizer has
+ * written: who makes and who reads each value of the graph. */
 #ifndef TD_DISPATCH_ONNX_PAIRS_H
 #define TD_DISPATCH_ONNX_PAIRS_H
 
@@ -47,5 +47,10 @@ int td_pairs_replace(struct td_pairs *p, int at, int between, int last, const ch
 /* Joins what a dynamic quantizer makes of a product or convolution, of which node at is the
  * multiplication by the scales. 1: it is joined, 0: it stays; -ENOMEM. */
 int td_pairs_join_dynamic(struct td_pairs *p, int at);
+
+/* Joins the product of node at with what makes FP32 of its INT8 weight (scaled.c). The same. */
+int td_pairs_join_scaled(struct td_pairs *p, int at);
+/* Whether the model has so many numbers in INT8 that this is worth it. */
+bool td_pairs_has_scaled(const struct td_model *model);
 
 #endif

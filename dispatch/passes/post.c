@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const heavy[] = {"conv2d_channels_last", "linear", "dense", NULL};
+static const char *const heavy[] = {"conv2d_channels_last", "linear", "linear_scaled", "dense",
+                                    "dense_scaled",         NULL};
 
 struct follow { /* the steps that follow one and become its post-ops */
     char text[TD_POSTS * TD_POST_TEXT];

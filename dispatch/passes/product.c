@@ -77,10 +77,11 @@ static void take_bias(struct product *p, int s)
     struct td_plan *plan = p->plan;
     struct td_plan_step *step = &plan->step[s], *add = only_reader(p, step);
     const struct td_tensor *like = &plan->value[step->value].like;
+    const struct td_named *given = td_step_arg(step, "bias");
     struct td_value bias = {.kind = TD_KIND_tensor};
     if (!add || add->in_place || strcmp(add->handle->full, "add.Tensor") != 0 ||
-        td_step_arg(step, "bias") || td_step_number(add, "alpha", 1) != 1 || like->rank < 1 ||
-        !td_tensor_is_like(like, &plan->value[add->value].like))
+        (given && given->value.kind != TD_KIND_none) || td_step_number(add, "alpha", 1) != 1 ||
+        like->rank < 1 || !td_tensor_is_like(like, &plan->value[add->value].like))
         return;
     bool first = td_step_value(plan, add, "self") == step->value;
     if (!first && td_step_value(plan, add, "other") != step->value)
@@ -98,7 +99,7 @@ static void take_bias(struct product *p, int s)
 
 int td_pass_product(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass)
 {
-    static const char *const linear[] = {"dense", "linear", NULL};
+    static const char *const linear[] = {"dense", "dense_scaled", "linear", "linear_scaled", NULL};
     struct product p = {.plan = plan, .pass = pass, .dense = td_registry_find("dense")};
     int err = td_plan_find_readers(plan, &p.readers);
     (void)model;

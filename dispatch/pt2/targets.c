@@ -57,6 +57,7 @@ static const struct td_pt2_target targets[] = {
     {"_unsafe_index.Tensor", td_pt2_formula, 0, "index(self, indices)"},
     {"_unsafe_index_put", td_pt2_formula, 0, "index_put(self, indices, values, accumulate)",
      "accumulate=False"},
+    {"_weight_int8pack_mm", td_pt2_formula, 0, "linear_scaled(self, mat2, scales)"},
     {"_weight_norm", td_pt2_formula, 0,
      "v * (g / reshape_as(linalg_vector_norm(flatten(transpose(v, 0, dim), 1), 2, 1), g))",
      "dim=0"},

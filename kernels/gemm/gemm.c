@@ -107,6 +107,8 @@ static enum td_gemm_path choose(const struct td_gemm *g)
         return TD_GEMM_packed;
     if (!g->k)
         return TD_GEMM_direct; /* all zeros, bias and activation to come */
+    if (g->scale)
+        return TD_GEMM_packed;
     if (g->n <= FEW_SUMS)
         return TD_GEMM_dot;
     if (g->step_k == 1)

@@ -17,6 +17,9 @@ struct td_gemm {
     int64_t batch[TD_MAX_RANK]; /* out's sizes */
     bool has_a[TD_MAX_RANK], has_b[TD_MAX_RANK]; /* a walks the dimension, or is broadcast */
     const struct td_tensor *a, *b, *bias, *out;  /* borrowed; bias NULL: none */
+    /* NULL, or b is INT8 and a is FP32: b's element [p, j] is FP32, that number times scale j, or
+       times the one that there is. Only td_gemm and td_gemm_ref know it, for one product. */
+    const struct td_tensor *scale;
     /* Where a, b or bias has strides: elements from a row of a to the next, along one (1, but for
      * who takes others), and from matrix to matrix along each batch dimension. Else rows follow
      * one another, and so do matrices. */

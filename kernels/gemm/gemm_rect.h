@@ -10,10 +10,11 @@
 struct td_rect {
     const struct td_gemm *g;
     const struct td_gemm_plan *plan;
-    const float *panels; /* all of b, packed; or NULL */
-    const void *a, *b;   /* the matrices of this batch */
-    void *out;           /* and this batch's result */
-    int64_t bias, at;    /* where its bias starts, and its result, in elements */
+    const float *panels;   /* all of b, packed; or NULL */
+    const int8_t *numbers; /* the same of a b with scales */
+    const void *a, *b;     /* the matrices of this batch */
+    void *out;             /* and this batch's result */
+    int64_t bias, at;      /* where its bias starts, and its result, in elements */
     int64_t i, j, rows, cols;
     char *slot;
     float *c; /* where it is summed: in out, or in the slot */
@@ -43,6 +44,7 @@ struct td_gemm_job {
     const struct td_gemm *g;
     struct td_gemm_plan plan;
     const float *panels;
+    const int8_t *numbers;
     char *scratch;
     td_rect_run *run;
 };
@@ -157,7 +159,7 @@ static inline struct td_rect td_rect_of(const struct td_gemm_job *job, int64_t i
     int64_t in = (int64_t)td_dtype_size(g->a->dtype), a, b, each = plan->down * plan->across,
             batch = item / each;
     td_gemm_start(g, batch, &a, &b);
-    struct td_rect r = {.g = g, .plan = plan, .panels = job->panels};
+    struct td_rect r = {.g = g, .plan = plan, .panels = job->panels, .numbers = job->numbers};
     r.a = (const char *)g->a->data + a * in;
     r.b = (const char *)g->b->data + b * in;
     r.out = (char *)g->out->data + (size_t)(batch * g->m * g->n) * size;
@@ -195,10 +197,10 @@ static inline void td_gemm_share(struct td_gemm_job *job)
 
 /* ---- weights that the server stores, packed once ---- */
 
-/* All of b as panels of width lanes, packed by fill, which gets g; NULL when the server does not
- * store it, or has no memory. k: the panels' depth, in lanes. */
-static inline const float *td_gemm_stored(const struct td_gemm *g, int width, int64_t k,
-                                          const char *name, td_weight_fill *fill)
+/* All of b as panels of width lanes of so many bytes, packed by fill, which gets g; NULL when the
+ * server does not store it, or has no memory. k: the panels' depth, in lanes. */
+static inline const void *td_gemm_stored(const struct td_gemm *g, int width, int64_t k,
+                                         size_t bytes, const char *name, td_weight_fill *fill)
 {
     struct td_weight *weight = g->rank ? NULL : td_weight_to_pack(g->b);
     if (!weight)
@@ -216,8 +218,8 @@ static inline const float *td_gemm_stored(const struct td_gemm *g, int width, in
     key.pad = g->pad;
     memcpy(key.owner, "simd", 4);
     int64_t panels = (g->n + width - 1) / width;
-    return td_weight_pack(weight, &key, sizeof key, name, (size_t)(panels * k * width) * 4, fill,
-                          (void *)g, td_gemm_unpack);
+    return td_weight_pack(weight, &key, sizeof key, name, (size_t)(panels * k * width) * bytes,
+                          fill, (void *)g, td_gemm_unpack);
 }
 
 #endif

@@ -2,8 +2,21 @@
 #include "kernels/elementwise.h"
 #include "kernels/gemm/gemm.h"
 
+/* The sum along k, where b has scales. */
+static double dot_scaled(const struct td_gemm *g, int64_t a, int64_t b, int64_t col)
+{
+    const float *by = g->scale->data, scale = by[td_numel(g->scale) > 1 ? col : 0];
+    double sum = 0;
+    for (int64_t p = 0; p < g->k; p++) {
+        float element = (float)td_get_whole(g->b, b + p * g->step_k) * scale;
+        sum += td_get_real(g->a, a + p) * (double)element;
+    }
+    return sum;
+}
+
 /* at_bias: of the element's bias. */
-static void one(const struct td_gemm *g, int64_t at, int64_t at_a, int64_t at_b, int64_t at_bias)
+static void one(const struct td_gemm *g, int64_t at, int64_t at_a, int64_t at_b, int64_t at_bias,
+                int64_t col)
 {
     if (td_dtype_kind(g->out->dtype) != 'f') {
         uint64_t sum = td_dot_whole(g->a, at_a, 1, g->b, at_b, g->step_k, g->k);
@@ -15,7 +28,8 @@ static void one(const struct td_gemm *g, int64_t at, int64_t at_a, int64_t at_b,
         td_put_whole(g->out, at, (int64_t)sum);
         return;
     }
-    double sum = td_dot_real(g->a, at_a, 1, g->b, at_b, g->step_k, g->k),
+    double sum = g->scale ? dot_scaled(g, at_a, at_b, col)
+                          : td_dot_real(g->a, at_a, 1, g->b, at_b, g->step_k, g->k),
            bias = g->bias ? td_get_real(g->bias, at_bias) : 0;
     if (g->scaled) {
         sum *= g->alpha;
@@ -33,6 +47,6 @@ void td_gemm_ref(const struct td_gemm *g)
         for (int64_t row = 0; row < g->m && !td_stopped(); row++)
             for (int64_t col = 0; col < g->n; col++)
                 one(g, (i * g->m + row) * g->n + col, a + row * td_gemm_row(g), b + col * g->step_n,
-                    bias + row * g->bias_i + col * g->bias_j);
+                    bias + row * g->bias_i + col * g->bias_j, col);
     }
 }

@@ -118,6 +118,79 @@ static inline int td_gemm_fill(void *packed, const struct td_tensor *plain, void
     return 0;
 }
 
+/* ---- b of INT8 with scales ---- */
+
+/* k rows of b, from row p and column j on, as a panel of TD_NR columns, zeros beyond n. */
+static void td_gemm_pack_i8(const struct td_gemm *g, const int8_t *b, int64_t p, int64_t k,
+                            int64_t j, int8_t *to)
+{
+    int64_t left = g->n - j < TD_NR ? g->n - j : TD_NR;
+    memset(to, 0, (size_t)(left < TD_NR ? k * TD_NR : 0));
+    for (int64_t i = 0; i < k; i++, to += TD_NR) {
+        const int8_t *row = b + (p + i) * g->step_k + j * g->step_n;
+        if (g->step_n == 1 && left == TD_NR)
+            memcpy(to, row, TD_NR);
+        else
+            for (int64_t x = 0; x < left; x++)
+                to[x] = row[x * g->step_n];
+    }
+}
+
+/* td_weight_fill: the same of all panels. */
+static int td_gemm_fill_i8(void *packed, const struct td_tensor *plain, void *arg)
+{
+    const struct td_gemm *g = arg;
+    int8_t *to = packed;
+    for (int64_t j = 0; j < g->n; j += TD_NR, to += g->k * TD_NR)
+        td_gemm_pack_i8(g, plain->data, 0, g->k, j, to);
+    return 0;
+}
+
+/* In one instruction where the level has it; a compiler left alone goes by elements. */
+TD_INLINE td_vf td_gemm_load_i8(const int8_t *p)
+{
+#if defined __AVX512F__
+    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return (td_vf)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(x));
+#elif TD_VBYTES == 32
+    __m128i x = _mm_loadl_epi64((const __m128i *)(const void *)p);
+    return (td_vf)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(x));
+#else
+    td_vf v;
+    for (int i = 0; i < TD_LANES; i++)
+        v[i] = (float)p[i];
+    return v;
+#endif
+}
+
+/* k rows of a panel in FP32, from row p and the rectangle's column j on. */
+static void td_rect_scale(const struct td_rect *r, int64_t p, int64_t k, int64_t j, float *to)
+{
+    const struct td_gemm *g = r->g;
+    int8_t few[TD_GEMM_DEPTH * TD_NR];
+    const int8_t *from = few;
+    const float *by = g->scale->data;
+    td_vf scale[2];
+    for (int v = 0; v < 2; v++) {
+        int64_t at = r->j + j + v * TD_LANES, left = g->n - at;
+        scale[v] = td_numel(g->scale) == 1 ? td_set(*by)
+                   : left > 0              ? td_load_next(by + at, left, 0)
+                                           : td_set(0);
+    }
+    if (r->numbers)
+        from = r->numbers + (r->j + j) * g->k + p * TD_NR;
+    else
+        td_gemm_pack_i8(g, r->b, p, k, r->j + j, few);
+    const int8_t *next = from + g->k * TD_NR; /* the panel that follows, if this is stored */
+    for (int64_t i = 0; i < k * TD_NR; i += TD_NR) {
+        if (r->numbers)
+            __builtin_prefetch(next + i, 0, 2);
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; v++)
+            td_store(to + i + v * TD_LANES, td_gemm_load_i8(from + i + v * TD_LANES) * scale[v]);
+    }
+}
+
 /* ---- the three paths, each for one rectangle of one result ---- */
 
 /* rows x k of a from column p on, as FP32: where they lie, or widened in the slot. */
@@ -144,18 +217,24 @@ TD_INLINE void td_rect_packed(const struct td_rect *r, const enum td_dtype type)
     const struct td_gemm *g = r->g;
     /* Short post-ops are done while the sums are in the first cache. */
     const bool soon = td_rect_is_summed(r) && td_post_is_all_short(&g->post);
+    /* Panels with scales lie in one place, which stays in the first cache, unless more rows come.
+     */
+    const bool again = r->rows > TD_GEMM_ROWS;
     for (int64_t p = 0; p < g->k; p += r->plan->depth) {
         int64_t k = g->k - p < r->plan->depth ? g->k - p : r->plan->depth;
         struct td_block t = {
             .k = k, .ldb = TD_NR, .ldc = r->ldc, .add = p > 0, .far = td_rect_is_far(r)};
         float *slot_b = (float *)(r->slot + r->plan->at_b);
-        if (!r->panels)
+        if (!r->panels && !g->scale)
             td_gemm_pack(g, r->b, p, k, r->j, r->cols, slot_b, type);
         for (int64_t i = 0; i < r->rows; i += TD_GEMM_ROWS) {
             int64_t rows = r->rows - i < TD_GEMM_ROWS ? r->rows - i : TD_GEMM_ROWS;
             t.a = td_rect_rows(r, i, rows, p, k, &t.lda, type);
             for (int64_t j = 0; j < r->cols; j += TD_NR) {
-                t.b = r->panels ? r->panels + (r->j + j) * g->k + p * TD_NR : slot_b + j * k;
+                float *panel = slot_b + (again || !g->scale ? j * k : 0);
+                t.b = r->panels ? r->panels + (r->j + j) * g->k + p * TD_NR : panel;
+                if (g->scale && !i)
+                    td_rect_scale(r, p, k, j, panel);
                 t.c = r->c + i * r->ldc + j;
                 td_rect_begin(r, i, j, &t);
                 int64_t cols = r->cols - j < TD_NR ? r->cols - j : TD_NR;
@@ -289,7 +368,9 @@ void TD_NAME(gemm)(const struct td_gemm *g, void *scratch)
               : g->out->dtype == TD_bf16 ? td_rect_bf16
                                          : td_rect_f16;
     td_gemm_plan(g, &job.plan);
-    if (job.plan.path == TD_GEMM_packed)
-        job.panels = td_gemm_stored(g, TD_NR, g->k, name, td_gemm_fill);
+    if (job.plan.path == TD_GEMM_packed && g->scale)
+        job.numbers = td_gemm_stored(g, TD_NR, g->k, 1, name, td_gemm_fill_i8);
+    else if (job.plan.path == TD_GEMM_packed)
+        job.panels = td_gemm_stored(g, TD_NR, g->k, 4, name, td_gemm_fill);
     td_gemm_share(&job);
 }

@@ -25,7 +25,7 @@ static void unpack_f16(const struct td_panels *p, uint16_t *plain, const float *
 static inline __attribute__((always_inline)) void unpack(const struct td_panels *p, char *plain,
                                                          const char *packed, const size_t size)
 {
-    const size_t each = 4 / (size_t)(p->group ? p->group : 1);
+    const size_t each = p->b == TD_i8 && !p->group ? 1 : 4 / (size_t)(p->group ? p->group : 1);
     for (int64_t k = 0; k < p->k; k++)
         for (int64_t j = 0; j < p->n; j++) {
             int64_t at = packed_at(p, k, j);

@@ -277,6 +277,10 @@ const struct td_impl td_product_impls[] = {
     OTHER_ROWS
 };
 static const struct td_impl vector_impls[] = {LIBRARY_ROWS OTHER_ROWS}; /* nothing is packed */
+const struct td_impl td_product_scaled_impls[] = {
+    TD_SIMD_3(product, TD_f32, .prepare = prepare)
+    TD_REF(product), {0},
+};
 /* clang-format on */
 
 #define PROMOTE_gemm TD_PROMOTE_none

@@ -12,9 +12,11 @@ struct td_product {
     int rank_a, rank_b; /* 0: any from 1 on */
     const char *names;  /* of a and b: "mat1 mat2" */
     bool turned;        /* b[p, j] is element [j, p] of its tensor */
+    int scale;          /* of an INT8 b; 0: there is none */
 };
 
 extern const struct td_impl td_product_impls[];
+extern const struct td_impl td_product_scaled_impls[]; /* of a b with scales */
 
 /* The same as td_product_gemm for implementations that take strides. g->strided: by those of its
  * tensors; else as if all were dense, as which they are to be given to it. library: a may lie by

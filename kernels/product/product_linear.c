@@ -1,14 +1,27 @@
 /* linear, with post-ops that are applied before the result is stored: as linear's keyword for
  * people and plans, and as linear_pointwise with PyTorch's words for the graphs that name it; and
- * dense, which is linear of a weight that lies as matmul wants it, [in_features, out_features]. */
+ * dense, which is linear of a weight that lies as matmul wants it, [in_features, out_features].
+ * linear_scaled and dense_scaled are the same of an INT8 weight with a scale for each of the
+ * out_features, which becomes FP32 a panel at a time, in the first cache. */
 #include "kernels/product/product.h"
 
 #include <errno.h>
 #include <string.h>
 
+static const struct td_product *family_of(const struct td_call *call)
+{
+    return call->op->family;
+}
+
+/* Which argument is the bias; the activation and what it takes follow. */
+static int bias_of(const struct td_call *call)
+{
+    return family_of(call)->scale + (family_of(call)->scale ? 1 : 2);
+}
+
 static int check_bias(struct td_call *call, int64_t n)
 {
-    const struct td_tensor *input = &call->arg[0].tensor, *bias = td_arg(call, 2);
+    const struct td_tensor *input = &call->arg[0].tensor, *bias = td_arg(call, bias_of(call));
     if (!bias)
         return 0;
     if (bias->dtype != input->dtype)
@@ -22,16 +35,30 @@ static int check_bias(struct td_call *call, int64_t n)
 
 static bool is_turned(const struct td_call *call)
 {
-    const struct td_product *family = call->op->family;
-    return family->turned;
+    return family_of(call)->turned;
+}
+
+static int check_types(struct td_call *call)
+{
+    const struct td_tensor *input = &call->arg[0].tensor, *weight = &call->arg[1].tensor;
+    const struct td_tensor *scale = td_arg(call, family_of(call)->scale);
+    if (!family_of(call)->scale && input->dtype != weight->dtype)
+        return td_refuse(call, "weight: is %s, input is %s; both must be of one type",
+                         td_dtype_name(weight->dtype), td_dtype_name(input->dtype));
+    if (family_of(call)->scale && (input->dtype != TD_f32 || scale->dtype != TD_f32))
+        return td_refuse(call, "input, scale: are %s and %s; FP32 is right",
+                         td_dtype_name(input->dtype), td_dtype_name(scale->dtype));
+    if (family_of(call)->scale && weight->dtype != TD_i8)
+        return td_refuse(call, "weight: is %s; INT8 is right", td_dtype_name(weight->dtype));
+    return 0;
 }
 
 static int rule(struct td_call *call)
 {
     const struct td_tensor *input = &call->arg[0].tensor, *weight = &call->arg[1].tensor;
-    if (input->dtype != weight->dtype)
-        return td_refuse(call, "weight: is %s, input is %s; both must be of one type",
-                         td_dtype_name(weight->dtype), td_dtype_name(input->dtype));
+    int err = check_types(call);
+    if (err)
+        return err;
     if (!input->rank)
         return td_refuse(call, "input: is a single number; its shape must be [.., in_features]");
     bool turned = is_turned(call);
@@ -59,8 +86,21 @@ static int rule(struct td_call *call)
 
 static int rule_linear(struct td_call *call)
 {
-    int err = rule(call);
-    return err ? err : td_post_rule(call, "activation", 3, 4);
+    int err = rule(call), bias = bias_of(call);
+    return err ? err : td_post_rule(call, "activation", bias + 1, bias + 2);
+}
+
+static int rule_scaled(struct td_call *call)
+{
+    const struct td_tensor *weight = &call->arg[1].tensor, *scale = &call->arg[2].tensor;
+    int64_t n = weight->rank == 2 ? weight->shape[is_turned(call) ? 0 : 1] : 1;
+    int err = rule_linear(call);
+    if (!err && (scale->rank > 1 || (td_numel(scale) != 1 && td_numel(scale) != n)))
+        return td_refuse(call,
+                         "scale: must be of shape [%lld], one number for each of the "
+                         "out_features, or be one number",
+                         (long long)n);
+    return err;
 }
 
 /* What PyTorch's graphs call fusions. */
@@ -114,7 +154,8 @@ static void gemm(const struct td_call *call, struct td_gemm *g)
     const struct td_tensor *input = &call->arg[0].tensor, *weight = &call->arg[1].tensor;
     *g = (struct td_gemm){.a = input,
                           .b = weight,
-                          .bias = td_arg(call, 2),
+                          .bias = td_arg(call, bias_of(call)),
+                          .scale = family_of(call)->scale ? &call->arg[2].tensor : NULL,
                           .bias_j = 1,
                           .out = &call->out[0],
                           .k = input->shape[input->rank - 1],
@@ -133,7 +174,7 @@ static void gemm(const struct td_call *call, struct td_gemm *g)
     for (int d = 0; d < input->rank - 1; d++)
         g->m *= input->shape[d];
     bool pointwise = call->n_args == 7;
-    td_post_of(call, 3, pointwise ? -1 : 4, &g->post);
+    td_post_of(call, bias_of(call) + 1, pointwise ? -1 : bias_of(call) + 2, &g->post);
     if (!pointwise || !g->post.n)
         return;
     for (int i = 0; i < 2; i++)
@@ -145,6 +186,9 @@ static void gemm(const struct td_call *call, struct td_gemm *g)
 
 static const struct td_product family = {.gemm = gemm, .add = -1, .turned = true};
 static const struct td_product family_dense = {.gemm = gemm, .add = -1};
+static const struct td_product family_scaled = {
+    .gemm = gemm, .add = -1, .turned = true, .scale = 2};
+static const struct td_product family_dense_scaled = {.gemm = gemm, .add = -1, .scale = 2};
 
 const struct td_op td_op_linear = {
     .schema = "linear(Tensor input, Tensor weight, Tensor? bias=None, *, str? activation=None, "
@@ -204,5 +248,47 @@ const struct td_op td_op_dense = {
                                      "input=[20,n] weight=[n,33] bias=[33] activation=gelu",
                                      "input=[5,n] weight=[n,m] activation=plus,relu others=[5,m]",
                                      "input=[2,n] weight=[n,m] activation=mul others=[m]", NULL},
+    .flops = td_product_flops,
+};
+
+const struct td_op td_op_linear_scaled = {
+    .schema = "linear_scaled(Tensor input, Tensor weight, Tensor scale, Tensor? bias=None, *, "
+              "str? activation=None, Tensor[]? others=None) -> Tensor",
+    .doc = "linear of an INT8 weight of [out_features, in_features] whose element [j, p] is "
+           "weight[j, p] * scale[j] in FP32, as weight-only quantization has it",
+    .rule = rule_scaled,
+    .dtypes = TD_f32,
+    .ulp = 24,
+    .sums = true,
+    .impls = td_product_scaled_impls,
+    .family = &family_scaled,
+    .samples =
+        (const char *const[]){"input=[n,m] weight=[33,m]:INT8 scale=[33]:f32 bias=[33]:f32",
+                              "input=[5,n] weight=[m,n]:INT8 scale=[1]:f32",
+                              "input=[2,m,300] weight=[70,300]:INT8 scale=[70]:f32 activation=relu",
+                              "input=[n] weight=[m,n]:INT8 scale=[m]:f32",
+                              "input=[3,n] weight=[n]:INT8 scale=[1]:f32", NULL},
+    .flops = td_product_flops,
+};
+
+const struct td_op td_op_dense_scaled = {
+    .schema = "dense_scaled(Tensor input, Tensor weight, Tensor scale, Tensor? bias=None, *, "
+              "str? activation=None, Tensor[]? others=None) -> Tensor",
+    .doc = "dense of an INT8 weight of [in_features, out_features] whose element [p, j] is "
+           "weight[p, j] * scale[j] in FP32",
+    .rule = rule_scaled,
+    .dtypes = TD_f32,
+    .ulp = 24,
+    .sums = true,
+    .impls = td_product_scaled_impls,
+    .family = &family_dense_scaled,
+    .samples =
+        (const char *const[]){"input=[n,m] weight=[m,33]:INT8 scale=[33]:f32 bias=[33]:f32",
+                              "input=[5,n] weight=[n,m]:INT8 scale=[1]:f32",
+                              "input=[100,300] weight=[300,m]:INT8 scale=[m]:f32",
+                              "input=[2,m,300] weight=[300,70]:INT8 scale=[70]:f32 "
+                              "activation=plus,relu others=[2,m,70]",
+                              "input=[n] weight=[n,m]:INT8 scale=[m]:f32",
+                              "input=[3,n] weight=[n]:INT8 scale=[1]:f32 activation=gelu", NULL},
     .flops = td_product_flops,
 };

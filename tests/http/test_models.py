@@ -156,6 +156,46 @@ class Models(service.ServiceTest):
         calls = re.findall(r" = ([a-z_0-9]+)[.(]", self.service.call("GET", "/v1/models/dynamic/source").body.decode())
         self.assertEqual(sorted(calls), ["dynamic_quantize_linear", "matmul_integer_to_float", "matmul_integer_to_float", "relu"])
 
+    def test_plan_of_scaled_weights(self):
+        """Weights that a file keeps in INT8 stay so: by a Cast and a Mul, or DequantizeLinear, of MatMul and Gemm. Elements are those of FP32."""
+        rng = np.random.default_rng(service.seed())
+        k, n = 260, 1100
+        w = {name: rng.integers(-127, 128, shape).astype(np.int8) for name, shape in (("a", (k, n)), ("b", (n, k)), ("c", (n, k)), ("d", (k, n)), ("e", (k, n)), ("f", (k, n)))}
+        scale = {name: rng.uniform(0.01, 0.02, shape).astype(np.float32) for name, shape in (("a", (1, n)), ("b", (1, k)), ("c", (n,)), ("d", ()), ("e", (k, 1)), ("f", (n,)))}
+        zero = np.zeros(n, np.int8)
+        multiplied = lambda name, turn=False: [("Cast", [name], [name + "c"], {"to": 1}), ("Mul", [name + "s", name + "c"][::-1 if turn else 1], [name + "f"], {})]
+        nodes = [*multiplied("a"), ("MatMul", ["x", "af"], ["am"], {}), ("Add", ["am", "bias"], ["ab"], {}), ("Relu", ["ab"], ["y1"], {}),
+                 *multiplied("b", True), ("MatMul", ["y1", "bf"], ["y2"], {}),
+                 ("DequantizeLinear", ["c", "cs", "zero"], ["cf"], {"axis": 0}), ("Gemm", ["x", "cf", "bias"], ["y3"], {"transB": 1}),
+                 ("DequantizeLinear", ["d", "ds"], ["df"], {}), ("Gemm", ["x", "df"], ["y4"], {}),
+                 *multiplied("e"), ("MatMul", ["x", "ef"], ["y5"], {}),                                      # its scales are of rows
+                 ("DequantizeLinear", ["f", "fs", "one"], ["ff"], {}), ("MatMul", ["x", "ff"], ["y6"], {})]  # its zero is 1
+        values = {**w, **{name + "s": s for name, s in scale.items()}, "zero": zero, "one": zero + np.int8(1), "bias": rng.normal(0, 1, n).astype(np.float32)}
+        outs = {"y1": n, "y2": k, "y3": n, "y4": n, "y5": n, "y6": n}
+        self.put("scaled", models.onnx_file(nodes, [models.port("x", [7, k])], [models.port(y, [7, width]) for y, width in outs.items()], values))
+        floats = {name + "f": (w[name].astype(np.float32) - np.float32(name == "f")) * (scale[name] if name != "c" else scale[name][:, None]) for name in w}
+        plain = [node for node in nodes if node[0] in ("MatMul", "Gemm", "Add", "Relu")]
+        self.put("floats", models.onnx_file(plain, [models.port("x", [7, k])], [models.port(y, [7, width]) for y, width in outs.items()], {**floats, "bias": values["bias"]}))
+        x = rng.normal(0, 1, (7, k)).astype(np.float32)
+        got, again, eager = (self.right(self.infer("scaled", {"x": x}, how)).outputs for how in ({}, {}, {"eager": True}))
+        right = {y: x.astype(np.float64) @ floats[name + "f"].astype(np.float64).T if name == "c" else (got["y1"] if name == "b" else x).astype(np.float64) @ floats[name + "f"]
+                 for y, name in zip(outs, "abcdef")}
+        right["y1"] = np.maximum(right["y1"] + values["bias"], 0)
+        right["y3"] += values["bias"]
+        plain = self.right(self.infer("floats", {"x": x})).outputs
+        for y in outs:
+            np.testing.assert_allclose(got[y], right[y], rtol=1e-4, atol=1e-3, err_msg=y)
+            np.testing.assert_allclose(eager[y], right[y], rtol=1e-4, atol=1e-3, err_msg=y)
+            np.testing.assert_array_equal(again[y], got[y], err_msg=y)
+            if y != "y3": # addmm adds its bias last
+                np.testing.assert_array_equal(plain[y], got[y], err_msg=y)
+        self.plans("scaled")
+        source = self.service.call("GET", "/v1/models/scaled/source").body.decode()
+        calls = re.findall(r" = ([a-z_0-9]+)[.(]", source)
+        self.assertEqual((calls.count("dense_scaled"), calls.count("linear_scaled")), (3, 1), source)
+        kept = {m["name"]: m["bytes"] for m in self.service.call("GET", "/v1/models").json["models"]}
+        self.assertLess(kept["scaled"], 0.6 * kept["floats"])
+
     def test_plan_of_dynamic_images(self):
         """Convolutions of a dynamic quantizer keep channels last, through what makes 8 bits of their results."""
         conv = lambda x, w, to, **how: [("DynamicQuantizeLinear", [x], [to + "q", to + "s", to + "z"], {}), ("Mul", [to + "s", "ws"], [to + "m"], {}),

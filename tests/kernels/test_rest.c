@@ -28,6 +28,8 @@ static const struct {
     {"conv2d", "input=[1,640,9,9] weight=[640,1,3,3] groups=640", 1},
     {"conv1d", "input=[1,19,40] weight=[70,19,5]", 1},
     {"conv_transpose2d", "input=[1,40,5,5] weight=[40,24,3,3] stride=2", 1},
+    {"linear_scaled", "input=[5,131] weight=[187,131]:INT8 scale=[187]", 1},
+    {"dense_scaled", "input=[100,131] weight=[131,187]:INT8 scale=[187]", 1},
     {"matmul_integer", "A=[7,131] B=[131,187]", 1},
     {"matmul_integer", "A=[2,16,128] B=[128,192]", 1},
 };
@@ -96,8 +98,9 @@ START_TEST(test_every_form)
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
         struct sample s;
         char why[100];
-        bool whole = !strcmp(stored[_i].op, "matmul_integer");
-        if (whole != (types[t] == TD_i8 || types[t] == TD_u8))
+        bool whole = !strcmp(stored[_i].op, "matmul_integer"),
+             scaled = strstr(stored[_i].op, "_scaled");
+        if (whole != (types[t] == TD_i8 || types[t] == TD_u8) || (scaled && types[t] != TD_f32))
             continue;
         sample_start();
         int err = sample_init(&s, stored[_i].op, stored[_i].pattern, (struct td_sizes){0}, types[t],

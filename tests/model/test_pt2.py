@@ -216,7 +216,9 @@ class Right(unittest.TestCase):
         part = m.call("slice_copy.Tensor", "part", self=x, dim=1, start=1, end=3)
         q = m.call("torch.ops.quantized_decomposed.dequantize_per_tensor.default", "q", input=m.weight(
             "bytes", np.array([1, 2, 3], np.int8)), scale=0.5, zero_point=1, quant_min=-128, quant_max=127, dtype=Type(2))
-        m.outputs = [one, two, m.call("real.default", "re", self=f), m.call("imag.default", "im", self=f), part, q, n, d]
+        eight, scales = rng.integers(-128, 128, (5, 4)).astype(np.int8), rng.uniform(0.1, 1, 5).astype(np.float32)
+        packed = m.call("_weight_int8pack_mm.default", "packed", self=x, mat2=m.weight("eight", eight), scales=m.weight("scales", scales))
+        m.outputs = [one, two, m.call("real.default", "re", self=f), m.call("imag.default", "im", self=f), part, q, n, d, packed]
         h, c = (np.frombuffer(m.files["data/weights/weight_%d" % i], np.float32).reshape(3, 2) for i in (0, 1))
         i, g, t, o = np.split(FLOATS @ w.T + h @ v.T, 4, 1)
         sigmoid = lambda u: 1 / (1 + np.exp(-u))
@@ -224,7 +226,7 @@ class Right(unittest.TestCase):
         f = np.fft.fft2(FLOATS)
         self.same(m, [FLOATS], sigmoid(o) * np.tanh(cell), cell, f.real, f.imag, FLOATS[:, 1:3], [0, .5, 1],
                   FLOATS * np.arange(4) / np.sqrt((FLOATS ** 2).sum(0)),
-                  np.diff(FLOATS, prepend=np.zeros_like(FLOATS), axis=1))
+                  np.diff(FLOATS, prepend=np.zeros_like(FLOATS), axis=1), FLOATS @ (eight * scales[:, None]).T)
 
     def test_unsigned(self):
         """Their types by number, and bits that are written through a view of another type."""

@@ -99,6 +99,14 @@ static void multiply(struct td_onnx *n, const char *a, const char *b, const char
     put(n, 0, *at(n, "product"));
 }
 
+/* A product by an INT8 weight with scales, which was a MatMul or a Gemm (scaled.c). */
+void td_onnx_matmul_scaled(struct td_onnx *n)
+{
+    set(n, "scale", "reshape(scale, [-1])");
+    give(n,
+         whole(n, "transB", 0) ? "linear_scaled(A, B, scale, C)" : "dense_scaled(A, B, scale, C)");
+}
+
 void td_onnx_matmul_integer(struct td_onnx *n)
 {
     multiply(n, "A", "B", "matmul_integer(first, second, a_zero_point, b_zero_point)");
