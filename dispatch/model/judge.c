@@ -32,9 +32,10 @@ static const int64_t guesses[] = {64, 1, 192, 2000};
 
 /* Operators whose messages name all sizes that do not fit: if the message is the same for all
  * guesses, it is about sizes that are not guessed. */
-static const char *const naming[] = {"matmul", "mm",     "bmm",    "addmm",      "linear",
-                                     "conv1d", "conv2d", "conv3d", "layer_norm", "convolution",
-                                     "add",    "sub",    "mul",    "div"};
+static const char *const naming[] = {
+    "matmul",       "mm",     "bmm",    "addmm",  "linear",     "linear_scaled",
+    "dense_scaled", "conv1d", "conv2d", "conv3d", "layer_norm", "convolution",
+    "add",          "sub",    "mul",    "div"};
 
 enum known { KNOWN, GUESSED, UNKNOWN }; /* a value's type and sizes */
 

@@ -145,7 +145,7 @@ static int join_matmul(struct td_pairs *p, int at)
     return td_pairs_replace(p, at, relu, last, "", "QLinearMatMul", names, values, 8);
 }
 
-static bool is_plain_gemm(const struct td_node *node)
+bool td_pairs_is_plain_gemm(const struct td_node *node)
 {
     for (int i = 0; i < node->n_operands; i++) {
         const struct td_node_operand *o = &node->operand[i];
@@ -167,7 +167,7 @@ static int join_gemm(struct td_pairs *p, int at)
     const struct td_node *of_b = dequantized(p, td_pairs_operand(node, "B"), &b);
     const struct td_tensor *weight = of_b ? td_pairs_constant(p, b.value) : NULL;
     int axis = td_node_int(node, "transB", 0) ? 0 : 1;
-    if (last < 0 || !weight || weight->rank != 2 || !is_plain_gemm(node) ||
+    if (last < 0 || !weight || weight->rank != 2 || !td_pairs_is_plain_gemm(node) ||
         !dequantized(p, td_pairs_operand(node, "A"), &a) || !is_one_of_8(&a) ||
         !is_weight(&b, of_b, axis, 2, weight->shape[axis]) ||
         !is_bias(p, td_pairs_operand(node, "C"), &a, &b, weight->shape[axis], &bias))
@@ -300,13 +300,12 @@ static void leave_out(struct td_pairs *p)
     graph->n_nodes = n;
 }
 
-static bool has_any(const struct td_model *model)
+static bool has_any(const struct td_node_graph *graph)
 {
-    const struct td_node_graph *graph = &model->graph;
     for (int i = 0; i < graph->n_nodes; i++)
         if (strstr(graph->node[i].op, "QuantizeLinear") || !strcmp(graph->node[i].op, "QGemm"))
             return true;
-    return td_pairs_has_scaled(model);
+    return false;
 }
 
 int td_onnx_join_pairs(struct td_onnx_reader *r)
@@ -314,7 +313,8 @@ int td_onnx_join_pairs(struct td_onnx_reader *r)
     struct td_node_graph *graph = &r->model->graph;
     struct td_pairs p = {.r = r, .model = r->model, .n_values = r->model->n_values + 1};
     int done = 0, any = 0;
-    if (!has_any(r->model))
+    p.keeps_scaled = td_pairs_has_scaled(r->model);
+    if (!p.keeps_scaled && !has_any(graph))
         return 0;
     p.node = graph->node;
     p.maker = calloc(4 * (size_t)p.n_values, sizeof *p.maker);

@@ -14,7 +14,8 @@ struct td_pairs {
     /* Of each value, as in gather.c: 1 + the node that makes it; 1 + its constant; how many nodes
      * read it; 1 + the last of these. 0: there is none. */
     int *maker, *constant, *readers, *reader;
-    int n_values; /* of these lists */
+    int n_values;      /* of these lists */
+    bool keeps_scaled; /* td_pairs_has_scaled */
 };
 
 /* Whether the node is an operator of ONNX's own domain, or of this one. */
@@ -37,6 +38,9 @@ static inline const struct td_tensor *td_pairs_constant(const struct td_pairs *p
     return value >= 0 && p->constant[value] ? &p->model->constant[p->constant[value] - 1].tensor
                                             : NULL;
 }
+
+/* Whether a Gemm is A times B or B transposed, plus C, and nothing is scaled. */
+bool td_pairs_is_plain_gemm(const struct td_node *node);
 
 /* Puts a node of another operator, with the attributes of node at, in the place of node last, whose
  * result it makes. Node at is left out, and so is between, unless it is -1. names: of its n

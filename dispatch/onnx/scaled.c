@@ -5,6 +5,7 @@
 #include "dispatch/onnx/pairs.h"
 
 #define LITTLE ((int64_t)1 << 20) /* numbers in all; as FP32 these stay in a second-level cache */
+#define FEW 32 /* columns: fewer do not fill a panel, and would take more than in FP32 */
 
 struct weight {
     int value, scale; /* INT8 and FP32, both constant */
@@ -29,11 +30,13 @@ static bool is_cast_to_f32(const struct td_node *node)
            node->operand[to].constant.dtype == TD_f32;
 }
 
-/* A Mul of the scales and a Cast; a scale stands where its column does. */
+/* A Mul of the scales and a Cast; a scale stands where its column does. Up to operator set 6 axis
+ * may say where it stands. */
 static bool is_multiplied(const struct td_pairs *p, const struct td_node *mul, int axis,
                           struct weight *w)
 {
-    for (int turn = 0; turn < 2 && td_pairs_is(mul, "", "Mul"); turn++) {
+    bool placed = td_node_find(mul, "axis") >= 0;
+    for (int turn = 0; turn < 2 && td_pairs_is(mul, "", "Mul") && !placed; turn++) {
         int made = td_pairs_operand(mul, turn ? "B" : "A");
         w->scale = td_pairs_operand(mul, turn ? "A" : "B");
         w->cast = made >= 0 ? p->maker[made] - 1 : -1;
@@ -41,19 +44,19 @@ static bool is_multiplied(const struct td_pairs *p, const struct td_node *mul, i
             continue;
         w->value = td_pairs_operand(&p->node[w->cast], "input");
         const struct td_tensor *by = td_pairs_constant(p, w->scale);
-        bool along = by && by->rank <= 2 && by->rank >= 2 - axis &&
-                     td_numel(by) == by->shape[by->rank - 2 + axis];
-        return by && by->rank <= 2 && (td_numel(by) == 1 || along);
+        bool along = by && by->rank >= 2 - axis && td_numel(by) == by->shape[by->rank - 2 + axis];
+        return by && by->rank <= 2 && (along || td_numel(by) == 1);
     }
     return false;
 }
 
-static bool are_zero(const struct td_tensor *t)
+/* Whether these are n zeros of INT8. */
+static bool are_zero(const struct td_tensor *t, int64_t n)
 {
-    for (int64_t i = 0; t && i < td_numel(t); i++)
-        if (((const int8_t *)t->data)[i])
-            return false;
-    return t && t->dtype == TD_i8;
+    bool are = t && t->dtype == TD_i8 && td_numel(t) == n;
+    for (int64_t i = 0; are && i < n; i++)
+        are = !((const int8_t *)t->data)[i];
+    return are;
 }
 
 static bool is_dequantized(const struct td_pairs *p, const struct td_node *node, int axis,
@@ -69,7 +72,8 @@ static bool is_dequantized(const struct td_pairs *p, const struct td_node *node,
     const struct td_tensor *by = td_pairs_constant(p, w->scale);
     bool has_zero = td_node_find(node, "x_zero_point") >= 0;
     return by && by->rank <= 1 && (td_numel(by) == 1 || (given < 0 ? given + 2 : given) == axis) &&
-           (!has_zero || are_zero(td_pairs_constant(p, td_pairs_operand(node, "x_zero_point"))));
+           (!has_zero ||
+            are_zero(td_pairs_constant(p, td_pairs_operand(node, "x_zero_point")), td_numel(by)));
 }
 
 /* Whether the value is a matrix made of INT8 for its only reader, a scale for each number of
@@ -83,24 +87,16 @@ static bool is_scaled(const struct td_pairs *p, int value, int axis, struct weig
         return false;
     const struct td_tensor *t = td_pairs_constant(p, w->value),
                            *by = td_pairs_constant(p, w->scale);
-    return t && t->dtype == TD_i8 && t->rank == 2 && by->dtype == TD_f32 &&
+    return t && t->dtype == TD_i8 && t->rank == 2 && t->shape[axis] >= FEW && by->dtype == TD_f32 &&
            (td_numel(by) == 1 || td_numel(by) == t->shape[axis]);
 }
 
 /* Whether a Gemm adds nothing, or a constant number for each column, to the plain product. */
-static bool is_plain_gemm(const struct td_pairs *p, const struct td_node *node, int64_t n,
-                          int *bias)
+static bool adds_bias(const struct td_pairs *p, const struct td_node *node, int64_t n, int *bias)
 {
     *bias = td_pairs_operand(node, "C");
     const struct td_tensor *c = td_pairs_constant(p, *bias);
-    for (int i = 0; i < node->n_operands; i++) {
-        const struct td_node_operand *o = &node->operand[i];
-        if ((!strcmp(o->name, "alpha") || !strcmp(o->name, "beta")) &&
-            (o->kind != TD_OPERAND_constant || td_scalar(&o->constant) != 1))
-            return false;
-    }
-    return !td_node_int(node, "transA", 0) &&
-           (td_node_find(node, "C") < 0 || (c && c->rank == 1 && c->shape[0] == n));
+    return *bias < 0 || (c && c->rank == 1 && c->shape[0] == n);
 }
 
 int td_pairs_join_scaled(struct td_pairs *p, int at)
@@ -110,14 +106,14 @@ int td_pairs_join_scaled(struct td_pairs *p, int at)
     bool gemm = td_pairs_is(node, "", "Gemm");
     int turned = gemm && td_node_int(node, "transB", 0), bias = -1;
     struct weight w;
-    if (!td_pairs_has_scaled(p->model) ||
-        !is_scaled(p, td_pairs_operand(node, "B"), turned ? 0 : 1, &w))
+    if (!p->keeps_scaled || !is_scaled(p, td_pairs_operand(node, "B"), turned ? 0 : 1, &w))
         return 0;
     const int64_t n = td_pairs_constant(p, w.value)->shape[turned ? 0 : 1];
-    if (gemm && !is_plain_gemm(p, node, n, &bias))
+    if (gemm && !(td_pairs_is_plain_gemm(node) && adds_bias(p, node, n, &bias)))
         return 0;
     if (w.cast >= 0 && p->readers[p->node[w.cast].out[0]] == 1)
         p->node[w.cast].n_outs = 0;
     const int values[] = {td_pairs_operand(node, "A"), w.value, w.scale, bias};
-    return td_pairs_replace(p, at, w.made, at, "tensord", "MatMulScaled", names, values, 4);
+    return td_pairs_replace(p, at, w.made, at, "tensord", gemm ? "GemmScaled" : "MatMulScaled",
+                            names, values, 4);
 }

@@ -1,5 +1,6 @@
 /* Makes `dense` of products by a constant matrix, and takes a vector of constants that is added to
- * their results, or to those of `linear`, as the bias. These two operators apply post-ops. */
+ * their results, or to those of `linear` and of both with scales, as the bias. These operators
+ * apply post-ops. */
 #include "dispatch/passes/passes.h"
 #include "kernels/loops/fused.h"
 

@@ -3,7 +3,7 @@
  * b is packed into panels as wide as the register block and 256 deep, so that a panel stays in the
  * first cache while the rows of a pass by; see td_gemm_plan for when that pays. BF16 and FP16 are
  * widened when b is packed and when rows of a are copied, so everything is summed in FP32 and
- * rounded once.
+ * rounded once. INT8 with scales is packed as it is, and becomes FP32 where rows of a meet it.
  *
  * K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008. */
 #include "kernels/gemm/gemm_rect.h"
@@ -181,10 +181,9 @@ static void td_rect_scale(const struct td_rect *r, int64_t p, int64_t k, int64_t
         from = r->numbers + (r->j + j) * g->k + p * TD_NR;
     else
         td_gemm_pack_i8(g, r->b, p, k, r->j + j, few);
-    const int8_t *next = from + g->k * TD_NR; /* the panel that follows, if this is stored */
     for (int64_t i = 0; i < k * TD_NR; i += TD_NR) {
-        if (r->numbers)
-            __builtin_prefetch(next + i, 0, 2);
+        if (r->numbers) /* the panel that follows */
+            __builtin_prefetch(from + g->k * TD_NR + i, 0, 2);
 #pragma GCC unroll 2
         for (int v = 0; v < 2; v++)
             td_store(to + i + v * TD_LANES, td_gemm_load_i8(from + i + v * TD_LANES) * scale[v]);
@@ -217,8 +216,7 @@ TD_INLINE void td_rect_packed(const struct td_rect *r, const enum td_dtype type)
     const struct td_gemm *g = r->g;
     /* Short post-ops are done while the sums are in the first cache. */
     const bool soon = td_rect_is_summed(r) && td_post_is_all_short(&g->post);
-    /* Panels with scales lie in one place, which stays in the first cache, unless more rows come.
-     */
+    /* Then panels with scales cannot all lie in one place, which stays in the first cache. */
     const bool again = r->rows > TD_GEMM_ROWS;
     for (int64_t p = 0; p < g->k; p += r->plan->depth) {
         int64_t k = g->k - p < r->plan->depth ? g->k - p : r->plan->depth;

@@ -12,7 +12,7 @@ struct td_product {
     int rank_a, rank_b; /* 0: any from 1 on */
     const char *names;  /* of a and b: "mat1 mat2" */
     bool turned;        /* b[p, j] is element [j, p] of its tensor */
-    int scale;          /* of an INT8 b; 0: there is none */
+    int scale;          /* the argument that has the scales of an INT8 b; 0: there is none */
 };
 
 extern const struct td_impl td_product_impls[];

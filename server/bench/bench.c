@@ -86,6 +86,16 @@ static int name_letters(struct context *x, const struct td_case *c, struct td_na
     return c->n_shapes;
 }
 
+/* Whether the second tensor is what a server stores: a weight. */
+static bool has_weight(const char *op)
+{
+    static const char *const ops[] = {"linear", "linear_scaled", "dense", "dense_scaled"};
+    bool has = !strncmp(op, "conv2d", 6);
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        has |= !strcmp(op, ops[i]);
+    return has;
+}
+
 /* The tensors of a case by the operator's parameter names, the second one stored as a weight. */
 static int name_tensors(struct context *x, const struct td_case *c, const struct td_handle *handle,
                         struct td_named *args, struct td_weight **weight)
@@ -99,8 +109,7 @@ static int name_tensors(struct context *x, const struct td_case *c, const struct
                                  {.kind = TD_KIND_tensor, .tensor = c->shape[n]}};
         if (td_bench_fill(x->arena, &arg->value.tensor))
             return -ENOMEM;
-        bool stored = n == 1 && (!strcmp(handle->schema.name, "linear") ||
-                                 !strncmp(handle->schema.name, "conv2d", 6));
+        bool stored = n == 1 && has_weight(handle->schema.name);
         if (stored) {
             if (td_weight_create(weight, &arg->value.tensor, NULL))
                 return -ENOMEM;

@@ -167,7 +167,8 @@ static const char fp32[] =
     " fake_quantize_per_tensor_affine geqrf _lu_with_info qr svd triangular_solve"
     " fractional_max_pool2d fractional_max_pool3d adaptive_max_pool3d"
     " multilabel_margin_loss_forward linalg_qr linalg_cholesky_ex linalg_svd linalg_eig linalg_eigh"
-    " linalg_lstsq linalg_inv_ex ";
+    " linalg_lstsq linalg_inv_ex"
+    " linear_scaled dense_scaled "; /* which PyTorch has not */
 static const char widest[] = " stack cat index_copy ";
 
 static bool lists(const char *names, const char *op)

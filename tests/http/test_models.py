@@ -196,6 +196,44 @@ class Models(service.ServiceTest):
         kept = {m["name"]: m["bytes"] for m in self.service.call("GET", "/v1/models").json["models"]}
         self.assertLess(kept["scaled"], 0.6 * kept["floats"])
 
+    def test_scales_of_square_weights(self):
+        """Which scale is whose follows from where it stands, not from how many there are; other weights become FP32, and all answers are right."""
+        rng = np.random.default_rng(service.seed())
+        k = 1024
+        w, narrow = rng.integers(-127, 128, (k, k)).astype(np.int8), rng.integers(-127, 128, (k, 31)).astype(np.int8)
+        values = {"w": w, "v": narrow, "row": rng.uniform(0.01, 0.02, k).astype(np.float32), "z": np.zeros(k, np.int8), "c": rng.normal(0, 1, (1, k)).astype(np.float32), "one": np.float32(0.5)}
+        values["column"] = values["row"][:, None]
+        cast = lambda name, scale, to, **how: [("Cast", [name], [to + "c"], {"to": 1}), ("Mul", [to + "c", scale], [to + "f"], how)]
+        back = lambda axis, to: [("DequantizeLinear", ["w", "row", "z"], [to + "f"], {"axis": axis})]
+        product = lambda to, op="MatMul", *more, **how: [(op, ["x", to + "f", *more], [to], how)]
+        columns, rows = (w.astype(np.float32) * values[name] for name in ("row", "column"))
+        cases = { # nodes, the matrix that they mean, and how many calls read INT8
+            "y1": ([*cast("w", "row", "y1"), *product("y1")], columns, 1),
+            "y2": ([*cast("w", "column", "y2"), *product("y2")], rows, 0),
+            "y3": ([*back(1, "y3"), *product("y3")], columns, 1),
+            "y4": ([*back(0, "y4"), *product("y4")], rows, 0),
+            "y5": ([*back(-2, "y5"), *product("y5", "Gemm", transB=1)], rows.T, 1),
+            "y6": ([*cast("w", "row", "y6"), *product("y6", "Gemm", transB=1)], columns.T, 0),
+            "y7": ([*cast("w", "column", "y7"), *product("y7", "Gemm", transB=1)], rows.T, 1),
+            "y8": ([*cast("w", "row", "y8"), *product("y8", "Gemm", alpha=2.0)], columns * 2, 0),
+            "y9": ([*cast("w", "row", "y9"), *product("y9", "Gemm", "c")], (columns, values["c"]), 0),
+            "y10": ([*cast("v", "one", "y10"), *product("y10")], narrow * np.float32(0.5), 0), # its columns do not fill a panel
+        }
+        x = rng.normal(0, 1, (5, k)).astype(np.float32)
+        right = {y: x.astype(np.float64) @ m[0] + m[1] if type(m) is tuple else x.astype(np.float64) @ m for y, (_, m, _) in cases.items()}
+        ports = [models.port("x", [5, k])], [models.port(y, right[y].shape) for y in cases]
+        self.put("square", models.onnx_file([node for nodes, _, _ in cases.values() for node in nodes], *ports, values))
+        got = self.right(self.infer("square", {"x": x})).outputs
+        for y in cases:
+            np.testing.assert_allclose(got[y], right[y], rtol=1e-4, atol=1e-3, err_msg=y)
+        calls = re.findall(r" = ([a-z_0-9]+)[.(]", self.service.call("GET", "/v1/models/square/source").body.decode())
+        self.assertEqual(calls.count("dense_scaled") + calls.count("linear_scaled"), sum(n for _, _, n in cases.values()))
+        old = [*cast("w", "row", "y", broadcast=1, axis=0), *product("y")] # as up to operator set 6
+        self.put("old", models.onnx_file(old, [models.port("x", [5, k])], [models.port("y", [5, k])], values, opset=6))
+        np.testing.assert_allclose(self.right(self.infer("old", {"x": x})).outputs["y"], right["y2"], rtol=1e-4, atol=1e-3)
+        no = self.put("misfit", models.onnx_file([*cast("w", "row", "y"), *product("y")], [models.port("x", ["n", 5])], [models.port("y", ["n", k])], values), status=400)
+        self.assertIn("they must be equal", no.json["error"])
+
     def test_plan_of_dynamic_images(self):
         """Convolutions of a dynamic quantizer keep channels last, through what makes 8 bits of their results."""
         conv = lambda x, w, to, **how: [("DynamicQuantizeLinear", [x], [to + "q", to + "s", to + "z"], {}), ("Mul", [to + "s", "ws"], [to + "m"], {}),

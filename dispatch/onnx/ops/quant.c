@@ -102,6 +102,14 @@ static void multiply(struct td_onnx *n, const char *a, const char *b, const char
 /* A product by an INT8 weight with scales, which was a MatMul or a Gemm (scaled.c). */
 void td_onnx_matmul_scaled(struct td_onnx *n)
 {
+    give(n, "dense_scaled(A, B, reshape(scale, [-1]))");
+}
+
+void td_onnx_gemm_scaled(struct td_onnx *n)
+{
+    if (tensor_of(n, "A")->rank != 2)
+        return refuse(n, "A: is of rank %d; a matrix, of rank 2, is right",
+                      tensor_of(n, "A")->rank);
     set(n, "scale", "reshape(scale, [-1])");
     give(n,
          whole(n, "transB", 0) ? "linear_scaled(A, B, scale, C)" : "dense_scaled(A, B, scale, C)");
