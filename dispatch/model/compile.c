@@ -86,9 +86,11 @@ void td_plan_clear(struct td_plan *p)
         p->after = next;
     }
     td_plan_unpin(p);
-    for (int i = 0; i < p->n_held; i++)
+    for (int i = 0; i < p->n_held; i++) {
+        p->root->held_bytes -= p->held[i]->bytes;
         if (!--p->held[i]->refs)
             td_block_free(p->held[i]);
+    }
     for (int i = 0; i < p->n_steps; i++)
         td_step_release(&p->step[i].made);
     if (p->by == p)

@@ -165,6 +165,7 @@ static int hold(struct td_plan *plan, struct td_block *block)
     if (!td_grow((void **)&plan->held, plan->n_held, &plan->held_room, sizeof(struct td_block *)))
         return -ENOMEM;
     plan->held[plan->n_held++] = block;
+    plan->root->held_bytes += block->bytes;
     block->refs++;
     return 0;
 }

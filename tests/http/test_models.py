@@ -234,6 +234,22 @@ class Models(service.ServiceTest):
         no = self.put("misfit", models.onnx_file([*cast("w", "row", "y"), *product("y")], [models.port("x", ["n", 5])], [models.port("y", ["n", k])], values), status=400)
         self.assertIn("they must be equal", no.json["error"])
 
+    def test_constants_of_plans(self):
+        """Large constants that plans compute, here FP32 of two bits a number, count as the plans' memory: older plans leave."""
+        k = 2048
+        values = {"b": np.full((k, k // 32, 8), 0b10101011, np.uint8), "s": np.full((k, k // 32), 0.5, np.float32)}
+        file = models.onnx_file([], [models.port("x", ["n", k])], [models.port("y", ["n", k])], values)
+        model = onnx.load_from_string(file)
+        model.graph.node.append(onnx.helper.make_node("MatMulNBits", ["x", "b", "s"], ["y"], domain="com.microsoft", K=k, N=k, bits=2, block_size=32))
+        model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+        self.put("two_bits", model.SerializeToString())
+        for rows in range(1, 10): # 16 MiB each
+            y = self.right(self.infer("two_bits", {"x": np.ones((rows, k), np.float32)})).outputs["y"]
+            np.testing.assert_array_equal(y, np.full((rows, k), k / 4 * 0.5, np.float32)) # of 3, 2, 2, 2, less 2
+        plan = self.service.call("GET", "/v1/models/two_bits/plan").json
+        self.assertEqual(plan["recorded_plans"], 9)
+        self.assertGreaterEqual(plan["evicted_plans"], 4)
+
     def test_plan_of_dynamic_images(self):
         """Convolutions of a dynamic quantizer keep channels last, through what makes 8 bits of their results."""
         conv = lambda x, w, to, **how: [("DynamicQuantizeLinear", [x], [to + "q", to + "s", to + "z"], {}), ("Mul", [to + "s", "ws"], [to + "m"], {}),
