@@ -1,6 +1,7 @@
 /* linear_bits: a linear layer whose weight has few bits an element, with a scale for each block of
  * a row, as ONNX Runtime's MatMulNBits and GenAI's models have it. The weight stays as it is: it is
- * read once for a few rows of the input, and unpacked in registers. */
+ * read once for a few rows of the input, and unpacked in registers. For more rows a stored one is
+ * packed, once, to 8 bits. */
 #include "kernels/bits/bits.h"
 
 #include "kernels/sizes.h"
@@ -84,13 +85,68 @@ static double flops(const struct td_call *call)
     return 2 * (double)b.m * (double)b.n * (double)b.k;
 }
 
-/* The input's rows, each filled up to whole blocks, and of 4 bits in the order of sums. */
+/* ---- many rows ---- */
+
+/* What the numbers are counted from, so that they are INT8. */
+static inline int nought(const struct td_bits *b)
+{
+    return 1 << (b->bits - 1);
+}
+
+static void numbers(const struct td_gemm *g, int64_t p, int64_t k, int64_t j, int64_t n, int8_t *to,
+                    int64_t ld)
+{
+    const struct td_bits *b = g->context;
+    for (int64_t x = 0; x < n; x++, to++) {
+        const uint8_t *row = b->weight + (j + x) * b->blocks * b->block * b->bits / 8;
+        for (int64_t i = 0, at = p; i < k; i++, at++)
+            to[i * ld] =
+                (int8_t)((b->bits == 8 ? row[at] : row[at / 2] >> 4 * (at % 2) & 15) - nought(b));
+    }
+}
+
+static void scales(const struct td_gemm *g, int64_t block, int64_t j, int64_t n, float *scale,
+                   float *zero)
+{
+    const struct td_bits *b = g->context;
+    for (int64_t x = 0; x < n; x++) {
+        scale[x] = b->scale[(j + x) * b->blocks + block];
+        zero[x] = td_bits_zero(b, j + x, block) - (float)nought(b);
+    }
+}
+
+struct td_gemm td_bits_gemm(const struct td_call *call, const struct td_bits *b)
+{
+    static const struct td_gemm_quantized kinds[] = {
+        {.numbers = numbers, .scales = scales},
+        {.numbers = numbers, .scales = scales, .has_zeros = true}};
+    return (struct td_gemm){.a = td_arg(call, INPUT),
+                            .b = td_arg(call, WEIGHT),
+                            .bias = td_arg(call, BIAS),
+                            .bias_j = 1,
+                            .out = &call->out[0],
+                            .m = b->m,
+                            .n = b->n,
+                            .k = b->k,
+                            .step_k = 1,
+                            .step_n = b->blocks * b->block,
+                            .quantized = &kinds[b->zero != NULL],
+                            .block = b->block,
+                            .context = b,
+                            .threads = call->threads};
+}
+
+/* Of a few rows of input: these, each filled up to whole blocks, and of 4 bits in the order of
+ * sums. */
 static const char *prepare(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_bits b = td_bits_of(call);
     int64_t bytes;
-    if (b.block % 32)
-        return "blocks are of no multiple of 32 elements";
+    if (td_bits_is_product(&b)) {
+        struct td_gemm g = td_bits_gemm(call, &b);
+        prepared->scratch = td_gemm_scratch(&g);
+        return NULL;
+    }
     if (!td_size_times(b.m, (int64_t)sizeof(float) * b.blocks * b.block, &bytes))
         return "its rows are too many";
     prepared->scratch = (size_t)bytes;
@@ -116,7 +172,8 @@ const struct td_op td_op_linear_bits = {
            "zero_points left out: half of what the bits hold",
     .rule = rule,
     .dtypes = TD_u8,
-    .ulp = 32, /* of FP32 sums; rows have the same bits */
+    .ulp = 32, /* of FP32 sums; of a few rows all have the same bits */
+    .sums = true,
     .impls = impls,
     .flops = flops,
     .samples =

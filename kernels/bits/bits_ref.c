@@ -1,4 +1,4 @@
-/* linear_bits, reference: an element at a time, each to its sum. */
+/* linear_bits, reference: an element at a time, each to its sum; products as all products. */
 #include "kernels/bits/bits.h"
 
 static float dot(const struct td_bits *b, int64_t row, const float *x)
@@ -26,6 +26,11 @@ td_kernel td_bits_ref;
 void td_bits_ref(const struct td_call *call)
 {
     struct td_bits b = td_bits_of(call);
+    struct td_gemm g = td_bits_gemm(call, &b);
+    if (td_bits_is_product(&b)) {
+        td_gemm_ref(&g);
+        return;
+    }
     for (int64_t m = 0; m < b.m && !td_stopped(); m++)
         for (int64_t n = 0; n < b.n; n++)
             b.out[m * b.n + n] = dot(&b, n, b.input + m * b.k) + (b.bias ? b.bias[n] : 0);

@@ -1,9 +1,9 @@
 /* linear_bits in vectors of 16 sums: 16 bytes of weight at a time become floats, and meet up to
- * four rows of the input. */
+ * four rows of the input. More rows are the level's product. */
 #include "kernels/bits/bits.h"
 #include "kernels/vec.h"
 
-#define ROWS 4 /* of the input, for which a weight is unpacked once */
+#define ROWS TD_BITS_FEW /* of the input, for which a weight is unpacked once */
 
 typedef float sums __attribute__((vector_size(4 * TD_BITS_SUMS)));
 typedef uint8_t bytes __attribute__((vector_size(TD_BITS_SUMS)));
@@ -87,22 +87,26 @@ static void columns(void *arg, int64_t begin, int64_t end)
 {
     const struct work *w = arg;
     const struct td_bits *b = &w->b;
-    for (int64_t m = 0; m < b->m; m += ROWS)
-        for (int64_t n = begin; n < end && (n % 64 || !td_stopped()); n++)
-            if (b->m - m >= ROWS && b->bits == 4)
-                dots(b, n, m, true, ROWS, w->scratch);
-            else
-                for (int64_t r = m; r < b->m && r < m + ROWS; r++)
-                    if (b->bits == 4)
-                        dots(b, n, r, true, 1, w->scratch);
-                    else
-                        dots(b, n, r, false, 1, w->scratch);
+    for (int64_t n = begin; n < end && (n % 64 || !td_stopped()); n++)
+        if (b->m == ROWS && b->bits == 4)
+            dots(b, n, 0, true, ROWS, w->scratch);
+        else
+            for (int64_t r = 0; r < b->m; r++)
+                if (b->bits == 4)
+                    dots(b, n, r, true, 1, w->scratch);
+                else
+                    dots(b, n, r, false, 1, w->scratch);
 }
 
 TD_KERNEL(bits)
 {
     struct work w = {td_bits_of(call), call->scratch};
     const struct td_bits *b = &w.b;
+    if (td_bits_is_product(b)) {
+        struct td_gemm g = td_bits_gemm(call, b);
+        TD_NAME(gemm)(&g, call->scratch);
+        return;
+    }
     int64_t width = b->blocks * b->block;
     float *to = call->scratch;
     for (int64_t m = 0; m < b->m; m++, to += width)

@@ -107,7 +107,7 @@ static enum td_gemm_path choose(const struct td_gemm *g)
         return TD_GEMM_packed;
     if (!g->k)
         return TD_GEMM_direct; /* all zeros, bias and activation to come */
-    if (g->scale)
+    if (g->quantized)
         return TD_GEMM_packed;
     if (g->n <= FEW_SUMS)
         return TD_GEMM_dot;

@@ -10,6 +10,21 @@
 #include "kernels/kernels.h"
 #include "kernels/post.h"
 
+struct td_gemm;
+
+/* A b of 8 bits an element or fewer, where a and out are FP32: element [p, j] is FP32, its number
+ * less its zero, times its scale, which column j has for each block of the rows. Only td_gemm and
+ * td_gemm_ref know it, for one product. */
+struct td_gemm_quantized {
+    bool has_zeros; /* else they are 0 */
+    /* Writes the numbers of rows p to p + k and n columns from j on; rows are ld bytes apart. */
+    void (*numbers)(const struct td_gemm *g, int64_t p, int64_t k, int64_t j, int64_t n, int8_t *to,
+                    int64_t ld);
+    /* Writes scales of n columns from j on, for the block of that number, and zeros if it has. */
+    void (*scales)(const struct td_gemm *g, int64_t block, int64_t j, int64_t n, float *scale,
+                   float *zero);
+};
+
 struct td_gemm {
     int64_t m, n, k;
     int64_t step_k, step_n;     /* elements from b[p, j] to b[p + 1, j] and to b[p, j + 1] */
@@ -17,9 +32,8 @@ struct td_gemm {
     int64_t batch[TD_MAX_RANK]; /* out's sizes */
     bool has_a[TD_MAX_RANK], has_b[TD_MAX_RANK]; /* a walks the dimension, or is broadcast */
     const struct td_tensor *a, *b, *bias, *out;  /* borrowed; bias NULL: none */
-    /* NULL, or b is INT8 and a is FP32: b's element [p, j] is FP32, that number times scale j, or
-       times the one that there is. Only td_gemm and td_gemm_ref know it, for one product. */
-    const struct td_tensor *scale;
+    const struct td_gemm_quantized *quantized;   /* NULL, or how b's elements are made */
+    int64_t block;                               /* then elements of a column with one scale */
     /* Where a, b or bias has strides: elements from a row of a to the next, along one (1, but for
      * who takes others), and from matrix to matrix along each batch dimension. Else rows follow
      * one another, and so do matrices. */
@@ -32,14 +46,14 @@ struct td_gemm {
     int64_t whole_alpha, whole_beta; /* the same, for whole numbers */
     struct td_post post;             /* its tensors' elements are out's, as it is numbered */
     /* NULL, or writes rows p to p + k of b, in b's type, cols elements of each from column j on, to
-       rows; context is what it wants to know. Only td_gemm_any asks it. */
+       rows. Only td_gemm_any asks it. */
     void (*gather)(const struct td_gemm *g, int64_t batch, int64_t p, int64_t k, int64_t j,
                    int64_t cols, void *rows);
     /* NULL, or writes elements p to p + n of so many rows of a, which is UINT8, from row i on, ld
        bytes apart. Only td_group_rect asks it (gemm_group.h). */
     void (*gather_a)(const struct td_gemm *g, int64_t i, int64_t rows, int64_t p, int64_t n,
                      uint8_t *to, int64_t ld);
-    const void *context;
+    const void *context; /* what these functions, and those of quantized, want to know */
     int threads;
     int group, pad; /* gemm_group.h: elements of k in 32 bits, and the multiple of lanes that a
                        depth is filled up to. 0, 0: one FP32 a lane */

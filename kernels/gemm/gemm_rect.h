@@ -11,7 +11,7 @@ struct td_rect {
     const struct td_gemm *g;
     const struct td_gemm_plan *plan;
     const float *panels;   /* all of b, packed; or NULL */
-    const int8_t *numbers; /* the same of a b with scales */
+    const int8_t *numbers; /* the same of a quantized b */
     const void *a, *b;     /* the matrices of this batch */
     void *out;             /* and this batch's result */
     int64_t bias, at;      /* where its bias starts, and its result, in elements */
@@ -219,7 +219,8 @@ static inline const void *td_gemm_stored(const struct td_gemm *g, int width, int
     memcpy(key.owner, "simd", 4);
     int64_t panels = (g->n + width - 1) / width;
     return td_weight_pack(weight, &key, sizeof key, name, (size_t)(panels * k * width) * bytes,
-                          fill, (void *)g, td_gemm_unpack);
+                          fill, (void *)g,
+                          g->quantized && g->b->dtype != TD_i8 ? NULL : td_gemm_unpack);
 }
 
 #endif

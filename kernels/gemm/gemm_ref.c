@@ -2,13 +2,16 @@
 #include "kernels/elementwise.h"
 #include "kernels/gemm/gemm.h"
 
-/* The sum along k, where b has scales. */
-static double dot_scaled(const struct td_gemm *g, int64_t a, int64_t b, int64_t col)
+/* The sum along k of column col, where b is quantized. */
+static double dot_quantized(const struct td_gemm *g, int64_t a, int64_t col)
 {
-    const float *by = g->scale->data, scale = by[td_numel(g->scale) > 1 ? col : 0];
     double sum = 0;
     for (int64_t p = 0; p < g->k; p++) {
-        float element = (float)td_get_whole(g->b, b + p * g->step_k) * scale;
+        int8_t number;
+        float scale, zero = 0;
+        g->quantized->numbers(g, p, 1, col, 1, &number, 1);
+        g->quantized->scales(g, p / g->block, col, 1, &scale, &zero);
+        float element = ((float)number - zero) * scale;
         sum += td_get_real(g->a, a + p) * (double)element;
     }
     return sum;
@@ -28,8 +31,8 @@ static void one(const struct td_gemm *g, int64_t at, int64_t at_a, int64_t at_b,
         td_put_whole(g->out, at, (int64_t)sum);
         return;
     }
-    double sum = g->scale ? dot_scaled(g, at_a, at_b, col)
-                          : td_dot_real(g->a, at_a, 1, g->b, at_b, g->step_k, g->k),
+    double sum = g->quantized ? dot_quantized(g, at_a, col)
+                              : td_dot_real(g->a, at_a, 1, g->b, at_b, g->step_k, g->k),
            bias = g->bias ? td_get_real(g->bias, at_bias) : 0;
     if (g->scaled) {
         sum *= g->alpha;

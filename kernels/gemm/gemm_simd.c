@@ -3,7 +3,8 @@
  * b is packed into panels as wide as the register block and 256 deep, so that a panel stays in the
  * first cache while the rows of a pass by; see td_gemm_plan for when that pays. BF16 and FP16 are
  * widened when b is packed and when rows of a are copied, so everything is summed in FP32 and
- * rounded once. INT8 with scales is packed as it is, and becomes FP32 where rows of a meet it.
+ * rounded once. Numbers of 8 bits with scales are packed as they are, and become FP32 where rows of
+ * a meet them.
  *
  * K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008. */
 #include "kernels/gemm/gemm_rect.h"
@@ -118,31 +119,25 @@ static inline int td_gemm_fill(void *packed, const struct td_tensor *plain, void
     return 0;
 }
 
-/* ---- b of INT8 with scales ---- */
+/* ---- quantized b ---- */
 
-/* k rows of b, from row p and column j on, as a panel of TD_NR columns, zeros beyond n. */
-static void td_gemm_pack_i8(const struct td_gemm *g, const int8_t *b, int64_t p, int64_t k,
-                            int64_t j, int8_t *to)
+/* k rows of b's numbers, from row p and column j on, as a panel of TD_NR columns, 0 beyond n. */
+static void td_gemm_numbers(const struct td_gemm *g, int64_t p, int64_t k, int64_t j, int8_t *to)
 {
-    int64_t left = g->n - j < TD_NR ? g->n - j : TD_NR;
-    memset(to, 0, (size_t)(left < TD_NR ? k * TD_NR : 0));
-    for (int64_t i = 0; i < k; i++, to += TD_NR) {
-        const int8_t *row = b + (p + i) * g->step_k + j * g->step_n;
-        if (g->step_n == 1 && left == TD_NR)
-            memcpy(to, row, TD_NR);
-        else
-            for (int64_t x = 0; x < left; x++)
-                to[x] = row[x * g->step_n];
-    }
+    int64_t cols = g->n - j < TD_NR ? g->n - j : TD_NR;
+    if (cols < TD_NR)
+        memset(to, 0, (size_t)(k * TD_NR));
+    g->quantized->numbers(g, p, k, j, cols, to, TD_NR);
 }
 
 /* td_weight_fill: the same of all panels. */
-static int td_gemm_fill_i8(void *packed, const struct td_tensor *plain, void *arg)
+static int td_gemm_fill_numbers(void *packed, const struct td_tensor *plain, void *arg)
 {
     const struct td_gemm *g = arg;
     int8_t *to = packed;
+    (void)plain; /* is b */
     for (int64_t j = 0; j < g->n; j += TD_NR, to += g->k * TD_NR)
-        td_gemm_pack_i8(g, plain->data, 0, g->k, j, to);
+        td_gemm_numbers(g, 0, g->k, j, to);
     return 0;
 }
 
@@ -163,30 +158,54 @@ TD_INLINE td_vf td_gemm_load_i8(const int8_t *p)
 #endif
 }
 
+struct td_scales { /* of a panel's columns, for one block */
+    td_vf scale[2], zero[2];
+};
+
+static struct td_scales td_gemm_scales(const struct td_gemm *g, int64_t block, int64_t j)
+{
+    float scale[TD_NR] = {0}, zero[TD_NR] = {0};
+    struct td_scales s;
+    g->quantized->scales(g, block, j, g->n - j < TD_NR ? g->n - j : TD_NR, scale, zero);
+    for (int v = 0; v < 2; v++) {
+        s.scale[v] = td_load(scale + v * TD_LANES);
+        s.zero[v] = td_load(zero + v * TD_LANES);
+    }
+    return s;
+}
+
+/* k rows of a panel's numbers as FP32. */
+TD_INLINE void td_panel_scale(const int8_t *from, int64_t k, const struct td_scales *s,
+                              const bool zeros, float *to)
+{
+    for (int64_t i = 0; i < k * TD_NR; i += TD_NR)
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; v++) {
+            td_vf x = td_gemm_load_i8(from + i + v * TD_LANES);
+            td_store(to + i + v * TD_LANES, (zeros ? x - s->zero[v] : x) * s->scale[v]);
+        }
+}
+
 /* k rows of a panel in FP32, from row p and the rectangle's column j on. */
 static void td_rect_scale(const struct td_rect *r, int64_t p, int64_t k, int64_t j, float *to)
 {
     const struct td_gemm *g = r->g;
     int8_t few[TD_GEMM_DEPTH * TD_NR];
     const int8_t *from = few;
-    const float *by = g->scale->data;
-    td_vf scale[2];
-    for (int v = 0; v < 2; v++) {
-        int64_t at = r->j + j + v * TD_LANES, left = g->n - at;
-        scale[v] = td_numel(g->scale) == 1 ? td_set(*by)
-                   : left > 0              ? td_load_next(by + at, left, 0)
-                                           : td_set(0);
-    }
     if (r->numbers)
         from = r->numbers + (r->j + j) * g->k + p * TD_NR;
     else
-        td_gemm_pack_i8(g, r->b, p, k, r->j + j, few);
-    for (int64_t i = 0; i < k * TD_NR; i += TD_NR) {
-        if (r->numbers) /* the panel that follows */
-            __builtin_prefetch(from + g->k * TD_NR + i, 0, 2);
-#pragma GCC unroll 2
-        for (int v = 0; v < 2; v++)
-            td_store(to + i + v * TD_LANES, td_gemm_load_i8(from + i + v * TD_LANES) * scale[v]);
+        td_gemm_numbers(g, p, k, r->j + j, few);
+    for (int64_t i = 0; i < k * TD_NR && r->numbers; i += 64) /* the panel that follows */
+        __builtin_prefetch(from + g->k * TD_NR + i, 0, 2);
+    for (int64_t last = p + k, n; p < last; p += n, from += n * TD_NR, to += n * TD_NR) {
+        int64_t block = p / g->block;
+        struct td_scales s = td_gemm_scales(g, block, r->j + j);
+        n = (block + 1) * g->block < last ? (block + 1) * g->block - p : last - p;
+        if (g->quantized->has_zeros)
+            td_panel_scale(from, n, &s, true, to);
+        else
+            td_panel_scale(from, n, &s, false, to);
     }
 }
 
@@ -223,15 +242,15 @@ TD_INLINE void td_rect_packed(const struct td_rect *r, const enum td_dtype type)
         struct td_block t = {
             .k = k, .ldb = TD_NR, .ldc = r->ldc, .add = p > 0, .far = td_rect_is_far(r)};
         float *slot_b = (float *)(r->slot + r->plan->at_b);
-        if (!r->panels && !g->scale)
+        if (!r->panels && !g->quantized)
             td_gemm_pack(g, r->b, p, k, r->j, r->cols, slot_b, type);
         for (int64_t i = 0; i < r->rows; i += TD_GEMM_ROWS) {
             int64_t rows = r->rows - i < TD_GEMM_ROWS ? r->rows - i : TD_GEMM_ROWS;
             t.a = td_rect_rows(r, i, rows, p, k, &t.lda, type);
             for (int64_t j = 0; j < r->cols; j += TD_NR) {
-                float *panel = slot_b + (again || !g->scale ? j * k : 0);
+                float *panel = slot_b + (again || !g->quantized ? j * k : 0);
                 t.b = r->panels ? r->panels + (r->j + j) * g->k + p * TD_NR : panel;
-                if (g->scale && !i)
+                if (g->quantized && !i)
                     td_rect_scale(r, p, k, j, panel);
                 t.c = r->c + i * r->ldc + j;
                 td_rect_begin(r, i, j, &t);
@@ -366,8 +385,8 @@ void TD_NAME(gemm)(const struct td_gemm *g, void *scratch)
               : g->out->dtype == TD_bf16 ? td_rect_bf16
                                          : td_rect_f16;
     td_gemm_plan(g, &job.plan);
-    if (job.plan.path == TD_GEMM_packed && g->scale)
-        job.numbers = td_gemm_stored(g, TD_NR, g->k, 1, name, td_gemm_fill_i8);
+    if (job.plan.path == TD_GEMM_packed && g->quantized)
+        job.numbers = td_gemm_stored(g, TD_NR, g->k, 1, name, td_gemm_fill_numbers);
     else if (job.plan.path == TD_GEMM_packed)
         job.panels = td_gemm_stored(g, TD_NR, g->k, 4, name, td_gemm_fill);
     td_gemm_share(&job);

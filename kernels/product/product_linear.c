@@ -1,7 +1,7 @@
 /* linear, with post-ops that are applied before the result is stored: as linear's keyword for
  * people and plans, and as linear_pointwise with PyTorch's words for the graphs that name it; and
  * dense, which is linear of a weight that lies as matmul wants it, [in_features, out_features].
- * linear_scaled and dense_scaled are the same of an INT8 weight with a scale for each of the
+ * linear_scaled and dense_scaled are the same of an INT8 weight with scales for each of the
  * out_features, which becomes FP32 a panel at a time, in the first cache. */
 #include "kernels/product/product.h"
 
@@ -90,17 +90,29 @@ static int rule_linear(struct td_call *call)
     return err ? err : td_post_rule(call, "activation", bias + 1, bias + 2);
 }
 
+/* The blocks of a column's k numbers that have scales of their own; 0: the scales do not fit. */
+static int64_t blocks_of(const struct td_call *call, int64_t n, int64_t k)
+{
+    const struct td_tensor *scale = &call->arg[2].tensor;
+    if (scale->rank < 2)
+        return td_numel(scale) == 1 || td_numel(scale) == n;
+    int64_t columns = scale->shape[is_turned(call) ? 0 : 1],
+            blocks = scale->shape[is_turned(call) ? 1 : 0];
+    return scale->rank == 2 && columns == n && blocks && k % blocks == 0 ? blocks : 0;
+}
+
 static int rule_scaled(struct td_call *call)
 {
-    const struct td_tensor *weight = &call->arg[1].tensor, *scale = &call->arg[2].tensor;
-    int64_t n = weight->rank == 2 ? weight->shape[is_turned(call) ? 0 : 1] : 1;
+    const struct td_tensor *input = &call->arg[0].tensor, *weight = &call->arg[1].tensor;
     int err = rule_linear(call);
-    if (!err && (scale->rank > 1 || (td_numel(scale) != 1 && td_numel(scale) != n)))
-        return td_refuse(call,
-                         "scale: must be of shape [%lld], one number for each of the "
-                         "out_features, or be one number",
-                         (long long)n);
-    return err;
+    if (err)
+        return err;
+    int64_t n = weight->rank == 2 ? weight->shape[is_turned(call) ? 0 : 1] : 1;
+    if (!blocks_of(call, n, input->shape[input->rank - 1]))
+        return td_refuse(
+            call, "scale: must be one number, [%lld] or %s; blocks must divide in_features",
+            (long long)n, is_turned(call) ? "[out_features, blocks]" : "[blocks, out_features]");
+    return 0;
 }
 
 /* What PyTorch's graphs call fusions. */
@@ -149,13 +161,38 @@ static int rule_pointwise(struct td_call *call)
     return err ? err : td_post_rule(call, "attr", 3, -1);
 }
 
+static void numbers(const struct td_gemm *g, int64_t p, int64_t k, int64_t j, int64_t n, int8_t *to,
+                    int64_t ld)
+{
+    const int8_t *from = (const int8_t *)g->b->data + p * g->step_k + j * g->step_n;
+    for (int64_t i = 0; i < k; i++, from += g->step_k, to += ld)
+        if (g->step_n == 1)
+            memcpy(to, from, (size_t)n);
+        else
+            for (int64_t x = 0; x < n; x++)
+                to[x] = from[x * g->step_n];
+}
+
+static void scales(const struct td_gemm *g, int64_t block, int64_t j, int64_t n, float *scale,
+                   float *zero)
+{
+    const struct td_tensor *by = g->context;
+    const float *from = by->data;
+    int64_t blocks = g->k / g->block, one = td_numel(by) == 1;
+    bool turned = g->step_k == 1;
+    (void)zero; /* there are none */
+    for (int64_t x = 0; x < n; x++)
+        scale[x] = from[one ? 0 : turned ? (j + x) * blocks + block : block * g->n + j + x];
+}
+
+static const struct td_gemm_quantized quantized = {.numbers = numbers, .scales = scales};
+
 static void gemm(const struct td_call *call, struct td_gemm *g)
 {
     const struct td_tensor *input = &call->arg[0].tensor, *weight = &call->arg[1].tensor;
     *g = (struct td_gemm){.a = input,
                           .b = weight,
                           .bias = td_arg(call, bias_of(call)),
-                          .scale = family_of(call)->scale ? &call->arg[2].tensor : NULL,
                           .bias_j = 1,
                           .out = &call->out[0],
                           .k = input->shape[input->rank - 1],
@@ -173,6 +210,11 @@ static void gemm(const struct td_call *call, struct td_gemm *g)
     }
     for (int d = 0; d < input->rank - 1; d++)
         g->m *= input->shape[d];
+    if (family_of(call)->scale) {
+        g->quantized = &quantized;
+        g->context = &call->arg[2].tensor;
+        g->block = g->k / blocks_of(call, g->n, g->k);
+    }
     bool pointwise = call->n_args == 7;
     td_post_of(call, bias_of(call) + 1, pointwise ? -1 : bias_of(call) + 2, &g->post);
     if (!pointwise || !g->post.n)
@@ -255,7 +297,8 @@ const struct td_op td_op_linear_scaled = {
     .schema = "linear_scaled(Tensor input, Tensor weight, Tensor scale, Tensor? bias=None, *, "
               "str? activation=None, Tensor[]? others=None) -> Tensor",
     .doc = "linear of an INT8 weight of [out_features, in_features] whose element [j, p] is "
-           "weight[j, p] * scale[j] in FP32, as weight-only quantization has it",
+           "weight[j, p] * scale[j] in FP32, as weight-only quantization has it; or times "
+           "scale[j, p / block], of equal blocks",
     .rule = rule_scaled,
     .dtypes = TD_f32,
     .ulp = 24,
@@ -265,6 +308,7 @@ const struct td_op td_op_linear_scaled = {
     .samples =
         (const char *const[]){"input=[n,m] weight=[33,m]:INT8 scale=[33]:f32 bias=[33]:f32",
                               "input=[5,n] weight=[m,n]:INT8 scale=[1]:f32",
+                              "input=[m,320] weight=[37,320]:INT8 scale=[37,10]:f32",
                               "input=[2,m,300] weight=[70,300]:INT8 scale=[70]:f32 activation=relu",
                               "input=[n] weight=[m,n]:INT8 scale=[m]:f32",
                               "input=[3,n] weight=[n]:INT8 scale=[1]:f32", NULL},
@@ -275,7 +319,7 @@ const struct td_op td_op_dense_scaled = {
     .schema = "dense_scaled(Tensor input, Tensor weight, Tensor scale, Tensor? bias=None, *, "
               "str? activation=None, Tensor[]? others=None) -> Tensor",
     .doc = "dense of an INT8 weight of [in_features, out_features] whose element [p, j] is "
-           "weight[p, j] * scale[j] in FP32",
+           "weight[p, j] * scale[j] in FP32; or times scale[p / block, j], of equal blocks",
     .rule = rule_scaled,
     .dtypes = TD_f32,
     .ulp = 24,
@@ -285,6 +329,7 @@ const struct td_op td_op_dense_scaled = {
     .samples =
         (const char *const[]){"input=[n,m] weight=[m,33]:INT8 scale=[33]:f32 bias=[33]:f32",
                               "input=[5,n] weight=[n,m]:INT8 scale=[1]:f32",
+                              "input=[m,520] weight=[520,37]:INT8 scale=[13,37]:f32",
                               "input=[100,300] weight=[300,m]:INT8 scale=[m]:f32",
                               "input=[2,m,300] weight=[300,70]:INT8 scale=[70]:f32 "
                               "activation=plus,relu others=[2,m,70]",

@@ -117,18 +117,11 @@ static void unpack(struct td_onnx *n, const char *name, int64_t bits)
     set(n, name, bits == 2 ? parts[0] : bits == 4 ? parts[1] : "alias(v)");
 }
 
-#define FEW_ROWS                                                                                   \
-    8 /* for so many a weight of floats, which is made once, is read faster than bits */
-
 /* By the operator that reads such weights as they are. */
 static bool give_packed(struct td_onnx *n, int64_t rows, int64_t blocks, int64_t block,
                         int64_t bits)
 {
     bool zeros = has(n, "zero_points");
-    const struct td_tensor *a = tensor_of(n, "A");
-    int64_t k = a->rank ? a->shape[a->rank - 1] : 0;
-    if (k < 1 || td_numel(a) >= FEW_ROWS * k)
-        return false;
     if (bits == 2 || n->err || tensor_of(n, "A")->dtype != TD_f32 || block * bits % 8 ||
         tensor_of(n, "scales")->dtype != TD_f32 ||
         (zeros && tensor_of(n, "zero_points")->dtype != TD_u8))
