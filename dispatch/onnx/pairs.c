@@ -145,17 +145,6 @@ static int join_matmul(struct td_pairs *p, int at)
     return td_pairs_replace(p, at, relu, last, "", "QLinearMatMul", names, values, 8);
 }
 
-bool td_pairs_is_plain_gemm(const struct td_node *node)
-{
-    for (int i = 0; i < node->n_operands; i++) {
-        const struct td_node_operand *o = &node->operand[i];
-        if ((!strcmp(o->name, "alpha") || !strcmp(o->name, "beta")) &&
-            (o->kind != TD_OPERAND_constant || td_scalar(&o->constant) != 1))
-            return false;
-    }
-    return td_node_int(node, "transA", 0) == 0;
-}
-
 static int join_gemm(struct td_pairs *p, int at)
 {
     static const char *const names[] = {"A", "a_scale", "a_zero_point",

@@ -40,7 +40,16 @@ static inline const struct td_tensor *td_pairs_constant(const struct td_pairs *p
 }
 
 /* Whether a Gemm is A times B or B transposed, plus C, and nothing is scaled. */
-bool td_pairs_is_plain_gemm(const struct td_node *node);
+static inline bool td_pairs_is_plain_gemm(const struct td_node *node)
+{
+    for (int i = 0; i < node->n_operands; i++) {
+        const struct td_node_operand *o = &node->operand[i];
+        if ((!strcmp(o->name, "alpha") || !strcmp(o->name, "beta")) &&
+            (o->kind != TD_OPERAND_constant || td_scalar(&o->constant) != 1))
+            return false;
+    }
+    return td_node_int(node, "transA", 0) == 0;
+}
 
 /* Puts a node of another operator, with the attributes of node at, in the place of node last, whose
  * result it makes. Node at is left out, and so is between, unless it is -1. names: of its n
