@@ -65,7 +65,7 @@ class Reals(linalg.Matrix):
 
 
 def unpacked(x, bits):
-    return x if bits == 8 else np.stack([x & 15, x >> 4], -1).reshape(*x.shape[:-1], -1)
+    return np.stack([x >> shift & (1 << bits) - 1 for shift in range(0, 8, bits)], -1).reshape(*x.shape[:-1], -1)
 
 
 def linear_bits(weight, scales, input, zero_points=None, bias=0, bits=4):
@@ -84,6 +84,7 @@ def dense_scaled(input, weight, scale, bias=0):
 
 BLOCKS = [({"weight": Bytes((5, 3, 16)), "scales": Reals((5, 3)), "input": Reals((6, 90))}, {}),
           ({"weight": Bytes((5, 3, 32)), "scales": Reals((5, 3)), "input": Reals((2, 3, 96)), "zero_points": Bytes((5, 3)), "bias": Reals((5,))}, {"bits": 8}),
+          ({"weight": Bytes((6, 5, 4)), "scales": Reals((6, 5)), "input": Reals((3, 78)), "zero_points": Bytes((6, 2))}, {"bits": 2}),
           ({"weight": Bytes((4, 3, 8)), "scales": Reals((4, 3)), "input": Reals((2, 40)), "zero_points": Bytes((4, 2))}, {})]
 PLAIN = [({"input": (300,)}, limits(name, scale=0.05, zero_point=zero)) for name, zero in (("INT8", -3), ("UINT8", 128), ("INT16", 7))]
 CHANNELS = [({"input": (3, 4, 50), "scales": (3,), "zero_points": (3,)}, limits("INT8", axis=0)),

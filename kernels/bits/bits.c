@@ -1,7 +1,7 @@
-/* linear_bits: a linear layer whose weight has few bits an element, with a scale for each block of
- * a row, as ONNX Runtime's MatMulNBits and GenAI's models have it. The weight stays as it is: it is
- * read once for a few rows of the input, and unpacked in registers. For more rows a stored one is
- * packed, once, to 8 bits. */
+/* linear_bits: a linear layer whose weight has 2, 4 or 8 bits an element, with a scale for each
+ * block of a row, as ONNX Runtime's MatMulNBits and GenAI's models have it. The weight stays as it
+ * is: it is read once for a few rows of the input, and unpacked in registers. For more rows a
+ * stored one is packed, once, to 8 bits. */
 #include "kernels/bits/bits.h"
 
 #include "kernels/sizes.h"
@@ -44,8 +44,8 @@ static int rule(struct td_call *call)
     const struct td_tensor *input = td_arg(call, INPUT), *zeros = td_arg(call, ZEROS);
     const struct td_tensor *bias = td_arg(call, BIAS);
     int64_t bits = call->arg[BITS].i;
-    if (bits != 4 && bits != 8)
-        return td_refuse(call, "bits: is %lld; 4 or 8 is right", (long long)bits);
+    if (bits != 2 && bits != 4 && bits != 8)
+        return td_refuse(call, "bits: is %lld; 2, 4 or 8 is right", (long long)bits);
     if (weight->rank != 3 || !weight->shape[1] || !weight->shape[2] || weight->shape[2] > 1 << 20)
         return td_refuse(call, "weight: must be of shape [n, blocks, bytes of a block]");
     int64_t n = weight->shape[0], blocks = weight->shape[1], block = weight->shape[2] * 8 / bits;
@@ -63,7 +63,7 @@ static int rule(struct td_call *call)
     if (k < 1 || k > whole || k <= less)
         return td_refuse(call, "input: its rows must fill %lld blocks of %lld", (long long)blocks,
                          (long long)block);
-    int64_t bytes = bits == 8 ? blocks : (blocks + 1) / 2;
+    int64_t bytes = blocks / (8 / bits) + (blocks % (8 / bits) > 0);
     if (zeros && (zeros->dtype != TD_u8 || zeros->rank != 2 || zeros->shape[0] != n ||
                   zeros->shape[1] != bytes))
         return td_refuse(call,
@@ -100,8 +100,7 @@ static void numbers(const struct td_gemm *g, int64_t p, int64_t k, int64_t j, in
     for (int64_t x = 0; x < n; x++, to++) {
         const uint8_t *row = b->weight + (j + x) * b->blocks * b->block * b->bits / 8;
         for (int64_t i = 0, at = p; i < k; i++, at++)
-            to[i * ld] =
-                (int8_t)((b->bits == 8 ? row[at] : row[at / 2] >> 4 * (at % 2) & 15) - nought(b));
+            to[i * ld] = (int8_t)(td_bits_get(row, at, b->bits) - nought(b));
     }
 }
 
@@ -181,5 +180,7 @@ const struct td_op td_op_linear_bits = {
                               "weight=[n,3,32] scales=[n,3]:f32 input=[2,m,90]:f32 "
                               "zero_points=[n,3] bias=[n]:f32 bits=8",
                               "weight=[n,3,8] scales=[n,3]:f32 input=[m,40]:f32 zero_points=[n,2]",
+                              "weight=[n,5,4] scales=[n,5]:f32 input=[m,78]:f32 zero_points=[n,2] "
+                              "bits=2",
                               NULL},
 };

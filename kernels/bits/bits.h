@@ -24,10 +24,17 @@ struct td_bits {
 struct td_bits td_bits_of(const struct td_call *call);
 /* The same as a matrix product. Lives as long as b. */
 struct td_gemm td_bits_gemm(const struct td_call *call, const struct td_bits *b);
-/* Whether that is what the vector rows compute: of many rows, or blocks that fill no vectors. */
+/* Whether that is what rows of the table compute: of many rows, of blocks that fill no vectors, and
+ * of 2 bits. */
 static inline bool td_bits_is_product(const struct td_bits *b)
 {
-    return b->m > TD_BITS_FEW || b->block % (2 * TD_BITS_SUMS);
+    return b->m > TD_BITS_FEW || b->block % (2 * TD_BITS_SUMS) || b->bits == 2;
+}
+/* Element i of those that are packed, the first one in the lowest bits. */
+static inline int td_bits_get(const uint8_t *packed, int64_t i, int64_t bits)
+{
+    const uint64_t at = (uint64_t)(i * bits);
+    return packed[at / 8] >> at % 8 & ((1 << bits) - 1);
 }
 /* What stands for 0 in a block of a row. */
 static inline float td_bits_zero(const struct td_bits *b, int64_t row, int64_t block)
@@ -35,7 +42,7 @@ static inline float td_bits_zero(const struct td_bits *b, int64_t row, int64_t b
     if (!b->zero)
         return (float)(1 << (b->bits - 1));
     const uint8_t *zero = b->zero + row * b->zero_bytes;
-    return b->bits == 8 ? (float)zero[block] : (float)(zero[block / 2] >> 4 * (block % 2) & 15);
+    return (float)td_bits_get(zero, block, b->bits);
 }
 
 #endif

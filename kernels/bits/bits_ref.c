@@ -10,8 +10,7 @@ static float dot(const struct td_bits *b, int64_t row, const float *x)
         int64_t left = b->k - i * b->block, n = left < b->block ? left : b->block;
         for (int64_t e = 0; e < n; e++) {
             int64_t at = i * b->block + e, to = (b->bits == 4 ? e / 2 : e) % TD_BITS_SUMS;
-            int q = b->bits == 4 ? weight[at / 2] >> 4 * (at % 2) & 15 : weight[at];
-            part[to] += x[at] * ((float)q - zero);
+            part[to] += x[at] * ((float)td_bits_get(weight, at, b->bits) - zero);
         }
         for (int s = 0; s < TD_BITS_SUMS; s++)
             sum[s] += part[s] * b->scale[row * b->blocks + i];

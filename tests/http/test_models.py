@@ -235,18 +235,18 @@ class Models(service.ServiceTest):
         self.assertIn("they must be equal", no.json["error"])
 
     def test_constants_of_plans(self):
-        """Large constants that plans compute, here FP32 of two bits a number, count as the plans' memory: older plans leave."""
+        """Large constants that plans compute, here FP32 of four bits a number with zeros in FP32, count as the plans' memory: older plans leave."""
         k = 2048
-        values = {"b": np.full((k, k // 32, 8), 0b10101011, np.uint8), "s": np.full((k, k // 32), 0.5, np.float32)}
+        values = {"b": np.full((k, k // 32, 16), 0x9a, np.uint8), "s": np.full((k, k // 32), 0.5, np.float32), "z": np.full((k, k // 32), 8.5, np.float32)}
         file = models.onnx_file([], [models.port("x", ["n", k])], [models.port("y", ["n", k])], values)
         model = onnx.load_from_string(file)
-        model.graph.node.append(onnx.helper.make_node("MatMulNBits", ["x", "b", "s"], ["y"], domain="com.microsoft", K=k, N=k, bits=2, block_size=32))
+        model.graph.node.append(onnx.helper.make_node("MatMulNBits", ["x", "b", "s", "z"], ["y"], domain="com.microsoft", K=k, N=k, bits=4, block_size=32))
         model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
-        self.put("two_bits", model.SerializeToString())
+        self.put("floating_zeros", model.SerializeToString())
         for rows in range(1, 10): # 16 MiB each
-            y = self.right(self.infer("two_bits", {"x": np.ones((rows, k), np.float32)})).outputs["y"]
-            np.testing.assert_array_equal(y, np.full((rows, k), k / 4 * 0.5, np.float32)) # of 3, 2, 2, 2, less 2
-        plan = self.service.call("GET", "/v1/models/two_bits/plan").json
+            y = self.right(self.infer("floating_zeros", {"x": np.ones((rows, k), np.float32)})).outputs["y"]
+            np.testing.assert_array_equal(y, np.full((rows, k), k / 2 * 0.5 * 2, np.float32)) # of 10 and 9, less 8.5
+        plan = self.service.call("GET", "/v1/models/floating_zeros/plan").json
         self.assertEqual(plan["recorded_plans"], 9)
         self.assertGreaterEqual(plan["evicted_plans"], 4)
 

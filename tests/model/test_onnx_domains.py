@@ -452,6 +452,8 @@ class Domains(unittest.TestCase):
                 for rows in 3, 9:
                     self.same(MS, "MatMulNBits", [self.normal(rows, k), b, abs(self.normal(n, blocks)), zero], constant=(1, 2, 3), within=1e-5,
                               K=k, N=n, bits=bits, block_size=block)
+                half = [np.float16(x) for x in (self.normal(9, k), abs(self.normal(n, blocks)))]
+                self.same(MS, "MatMulNBits", [half[0], b, half[1], zero, None, np.float16(self.normal(n))], constant=(1, 2, 3, 5), within=1e-2, K=k, N=n, bits=bits, block_size=block)
         for bits, block in (4, 16), (4, 32), (8, 16):
             width, rows = 40 if bits == 8 or block == 16 else 64, 7
             blocks = -(-width // block)

@@ -121,9 +121,9 @@ static void unpack(struct td_onnx *n, const char *name, int64_t bits)
 static bool give_packed(struct td_onnx *n, int64_t rows, int64_t blocks, int64_t block,
                         int64_t bits)
 {
-    bool zeros = has(n, "zero_points");
-    if (bits == 2 || n->err || tensor_of(n, "A")->dtype != TD_f32 || block * bits % 8 ||
-        tensor_of(n, "scales")->dtype != TD_f32 ||
+    bool zeros = has(n, "zero_points"), bias = has(n, "bias");
+    enum td_dtype type = tensor_of(n, "A")->dtype;
+    if (n->err || block * bits % 8 || !(type & (TD_f32 | TD_f16 | TD_bf16)) ||
         (zeros && tensor_of(n, "zero_points")->dtype != TD_u8))
         return false;
     let_ints(n, "groups", (int64_t[]){rows, blocks, block * bits / 8}, 3);
@@ -132,8 +132,16 @@ static bool give_packed(struct td_onnx *n, int64_t rows, int64_t blocks, int64_t
     let_int(n, "bits", bits);
     if (zeros)
         set(n, "zero_points", "reshape(zero_points, table)");
-    give(n,
-         "linear_bits(reshape(B, groups), reshape(scales, each), A, zero_points, bias, bits=bits)");
+    let(n, "type", td_item_dtype(type));
+    if (tensor_of(n, "scales")->dtype != TD_f32)
+        set(n, "scales", "to.dtype(scales, FP32)");
+    if (type != TD_f32)
+        set(n, "A", "to.dtype(A, FP32)");
+    if (type != TD_f32 && bias)
+        set(n, "bias", "to.dtype(bias, FP32)");
+    set(n, "y",
+        "linear_bits(reshape(B, groups), reshape(scales, each), A, zero_points, bias, bits=bits)");
+    give(n, type == TD_f32 ? "alias(y)" : "to.dtype(y, type)");
     return true;
 }
 
