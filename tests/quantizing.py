@@ -75,11 +75,12 @@ def linear_bits(weight, scales, input, zero_points=None, bias=0, bits=4):
 
 
 def linear_scaled(input, weight, scale, bias=0):
-    return input @ (weight.astype(F) * (column(scale) if np.size(scale) > 1 else scale)).T + bias
+    scale = np.repeat(scale, weight.shape[1] // scale.shape[1], 1) if np.ndim(scale) == 2 else column(scale)
+    return input @ (weight.astype(F) * scale).T + bias
 
 
 def dense_scaled(input, weight, scale, bias=0):
-    return linear_scaled(input, weight.T, scale, bias)
+    return linear_scaled(input, weight.T, np.transpose(scale), bias)
 
 
 BLOCKS = [({"weight": Bytes((5, 3, 16)), "scales": Reals((5, 3)), "input": Reals((6, 90))}, {}),
@@ -171,8 +172,8 @@ ROUNDED += [({name: Half(shape, 0) if isinstance(shape, Real) else shape for nam
 
 SCALED = [({"input": Reals((20, 40)), "weight": Numbers((33, 40)), "scale": real(33), "bias": real(33)}, {}),
           ({"input": Reals((2, 3, 300)), "weight": Numbers((17, 300)), "scale": real(17)}, {}),
-          ({"input": Reals((5,)), "weight": Numbers((70, 5)), "scale": real()}, {})]
-DENSE_SCALED = [({**tensors, "weight": Numbers(tensors["weight"][::-1])}, parameters) for tensors, parameters in SCALED]
+          ({"input": Reals((5,)), "weight": Numbers((70, 5)), "scale": real()}, {}), ({"input": Reals((7, 320)), "weight": Numbers((37, 320)), "scale": real(37, 10)}, {})]
+DENSE_SCALED = [({**tensors, "weight": Numbers(tensors["weight"][::-1]), "scale": real(*tensors["scale"][::-1])}, parameters) for tensors, parameters in SCALED]
 
 CONVOLUTIONS = [({"x": x, "x_scale": real(), "x_zero_point": (), "w": w, "w_scale": real(*cols), "w_zero_point": cols, "y_scale": real(), "y_zero_point": (), **more}, how)
                 for x, w, cols, more, how in (((1, 9, 8, 3), (20, 3, 3, 3), (20,), {"B": index.Narrow((20,), 900)}, {"stride": (2, 2), "padding": (1, 1, 1, 1)}),

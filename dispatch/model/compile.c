@@ -87,9 +87,11 @@ void td_plan_clear(struct td_plan *p)
     }
     td_plan_unpin(p);
     for (int i = 0; i < p->n_held; i++) {
-        p->root->held_bytes -= p->held[i]->bytes;
-        if (!--p->held[i]->refs)
-            td_block_free(p->held[i]);
+        struct td_block *block = p->held[i];
+        p->root->constant_bytes -= block->bytes;
+        block->holder = block->holder == p ? NULL : block->holder;
+        if (!--block->refs)
+            td_block_free(block);
     }
     for (int i = 0; i < p->n_steps; i++)
         td_step_release(&p->step[i].made);

@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLANS 1024                     /* in the cache, at most, */
-#define PLANS_BYTES ((size_t)64 << 20) /* and their bytes */
+#define PLANS 1024                         /* in the cache, at most, */
+#define PLANS_BYTES ((size_t)64 << 20)     /* and their bytes, */
+#define CONSTANT_BYTES ((size_t)256 << 20) /* and those of the constants of */
+#define HEAVY_PLANS 4                      /* more than so many plans */
 #define SEEN 1024   /* keys of calls without a plan that are remembered, if plans are for values, */
 #define WAYS 16     /* in sets of so many, the last ones that came */
 #define SPARING 16  /* once plans have been evicted, one in so many calls may make a new one */
@@ -219,12 +221,17 @@ static struct td_plan *take_oldest(struct td_model *model)
 static struct td_plan *evict(struct td_model *model)
 {
     struct td_plan *gone = NULL, *old;
-    size_t bytes = 0;
+    size_t bytes = 0, constants = 0;
     int n = 0;
-    for (const struct td_plan *p = model->plans_; p; p = p->next, n++)
+    for (const struct td_plan *p = model->plans_; p; p = p->next, n++) {
         bytes += p->held_bytes;
-    for (; (n > PLANS || bytes > PLANS_BYTES) && (old = take_oldest(model)); n--) {
+        constants += p->constant_bytes;
+    }
+    for (; (n > PLANS || bytes > PLANS_BYTES || (constants > CONSTANT_BYTES && n > HEAVY_PLANS)) &&
+           (old = take_oldest(model));
+         n--) {
         bytes -= old->held_bytes;
+        constants -= old->constant_bytes;
         model->evicted_++;
         old->next = gone;
         gone = old;

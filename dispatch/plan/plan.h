@@ -101,9 +101,10 @@ struct td_plan {
     int *number; /* of each output its index in walk->recorded; NULL: no plan follows */
     int n_outer, outer_room;
     struct td_plan_outer *outer;
-    _Atomic size_t held_bytes; /* of a root: by its whole tree's arenas, lists and constants */
-    size_t counted;            /* bytes charged for its own struct and lists */
-    struct td_plan *alike;     /* the next plan in the same bucket of model->alike_ */
+    _Atomic size_t held_bytes;     /* of a root: by the arenas and lists of its whole tree, */
+    _Atomic size_t constant_bytes; /* and by constants that were computed while it was recorded */
+    size_t counted;                /* bytes charged for its own struct and lists */
+    struct td_plan *alike;         /* the next plan in the same bucket of model->alike_ */
     uint64_t key;  /* a hash of inputs' types, shapes and fixed values, threads and node */
     bool busy;     /* a thread runs the tree; busy to runs are set in roots only */
     uint64_t used; /* the model's clock_ at the last use */

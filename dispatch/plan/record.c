@@ -158,14 +158,13 @@ size_t td_record_offset(const struct td_walk *walk, const struct td_item *item)
 /* Gives the plan a reference to the memory of a constant that was computed while recording. */
 static int hold(struct td_plan *plan, struct td_block *block)
 {
-    if (!block)
-        return 0;
-    if (plan->n_held && plan->held[plan->n_held - 1] == block)
+    if (!block || block->holder == plan)
         return 0;
     if (!td_grow((void **)&plan->held, plan->n_held, &plan->held_room, sizeof(struct td_block *)))
         return -ENOMEM;
     plan->held[plan->n_held++] = block;
-    plan->root->held_bytes += block->bytes;
+    plan->root->constant_bytes += block->bytes;
+    block->holder = plan;
     block->refs++;
     return 0;
 }

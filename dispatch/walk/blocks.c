@@ -88,6 +88,7 @@ struct td_block *td_block_make(struct td_walk *walk, size_t bytes)
     block->refs = 0;
     block->number = 0;
     block->n_items = 0;
+    block->holder = NULL;
     if (td_block_keep(walk, block))
         return block;
     keep_free(walk, block);

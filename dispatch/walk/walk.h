@@ -13,6 +13,7 @@ struct td_block {
     int refs;
     int number;  /* 1 + the index in walk->recorded of its tensor; 0: it is not recorded */
     int n_items; /* of a list, which has references to its items; 0: a tensor */
+    const struct td_plan *holder; /* the last one that holds it as a constant, or NULL */
     size_t bytes;
     struct td_block *next; /* in the list of free blocks */
     _Alignas(64) unsigned char data[];

@@ -87,7 +87,7 @@ static double flops(const struct td_call *call)
 
 /* ---- many rows ---- */
 
-/* What the numbers are counted from, so that they are INT8. */
+/* Half of what the bits hold: numbers less this are INT8. */
 static inline int nought(const struct td_bits *b)
 {
     return 1 << (b->bits - 1);
@@ -171,7 +171,7 @@ const struct td_op td_op_linear_bits = {
            "zero_points left out: half of what the bits hold",
     .rule = rule,
     .dtypes = TD_u8,
-    .ulp = 32, /* of FP32 sums; of a few rows all have the same bits */
+    .ulp = 32, /* of FP32 sums */
     .sums = true,
     .impls = impls,
     .flops = flops,

@@ -22,7 +22,7 @@ struct td_bits {
 
 /* What a checked call asks. */
 struct td_bits td_bits_of(const struct td_call *call);
-/* The same as a matrix product. Lives as long as b. */
+/* The same as a matrix product, which borrows call and b. */
 struct td_gemm td_bits_gemm(const struct td_call *call, const struct td_bits *b);
 /* Whether that is what rows of the table compute: of many rows, of blocks that fill no vectors, and
  * of 2 bits. */

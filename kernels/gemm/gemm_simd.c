@@ -162,11 +162,11 @@ struct td_scales { /* of a panel's columns, for one block */
     td_vf scale[2], zero[2];
 };
 
-static struct td_scales td_gemm_scales(const struct td_gemm *g, int64_t block, int64_t j)
+static struct td_scales td_gemm_scales(const struct td_gemm *g, int64_t at, int64_t j)
 {
     float scale[TD_NR] = {0}, zero[TD_NR] = {0};
     struct td_scales s;
-    g->quantized->scales(g, block, j, g->n - j < TD_NR ? g->n - j : TD_NR, scale, zero);
+    g->quantized->scales(g, at, j, g->n - j < TD_NR ? g->n - j : TD_NR, scale, zero);
     for (int v = 0; v < 2; v++) {
         s.scale[v] = td_load(scale + v * TD_LANES);
         s.zero[v] = td_load(zero + v * TD_LANES);
@@ -235,7 +235,8 @@ TD_INLINE void td_rect_packed(const struct td_rect *r, const enum td_dtype type)
     const struct td_gemm *g = r->g;
     /* Short post-ops are done while the sums are in the first cache. */
     const bool soon = td_rect_is_summed(r) && td_post_is_all_short(&g->post);
-    /* Then panels with scales cannot all lie in one place, which stays in the first cache. */
+    /* Further rows read all panels again: then those with scales cannot share one place, which
+     * stays in the first cache. */
     const bool again = r->rows > TD_GEMM_ROWS;
     for (int64_t p = 0; p < g->k; p += r->plan->depth) {
         int64_t k = g->k - p < r->plan->depth ? g->k - p : r->plan->depth;

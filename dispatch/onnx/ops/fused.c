@@ -123,7 +123,8 @@ static bool give_packed(struct td_onnx *n, int64_t rows, int64_t blocks, int64_t
 {
     bool zeros = has(n, "zero_points"), bias = has(n, "bias");
     enum td_dtype type = tensor_of(n, "A")->dtype;
-    if (n->err || block * bits % 8 || !(type & (TD_f32 | TD_f16 | TD_bf16)) ||
+    if (n->err || block * bits % 8 || block * bits / 8 > 1 << 20 ||
+        !(type & (TD_f32 | TD_f16 | TD_bf16)) ||
         (zeros && tensor_of(n, "zero_points")->dtype != TD_u8))
         return false;
     let_ints(n, "groups", (int64_t[]){rows, blocks, block * bits / 8}, 3);
