@@ -88,6 +88,7 @@ static int64_t read_tensor(const struct td_op *op, const char *text, struct td_t
         return 0;
     t->dtype = text[2] == 'b'   ? TD_bool
                : text[2] == 'f' ? TD_f32
+               : text[2] == 'I' ? TD_i8
                : text[3] == '3' ? TD_i32
                                 : TD_i64;
     text += strcspn(text, "< |");
@@ -231,7 +232,8 @@ static size_t weight(struct td_writer *w, const struct td_handle *handle, const 
  * those that plain numbers have. */
 static bool is_sayable(const struct td_handle *handle, const char *sample)
 {
-    bool plain = usual(handle->op) & (TD_f32 | TD_i64 | TD_bool) && !strstr(sample, ":i32");
+    bool plain = usual(handle->op) & (TD_f32 | TD_i64 | TD_bool) && !strstr(sample, ":i32") &&
+                 !strstr(sample, ":INT8");
     return plain || (!has_dtype(&handle->schema) && !strchr(sample, ':'));
 }
 

@@ -44,7 +44,7 @@ export const typeOf = (op) => (op.dtypes.some((t) => /FP32|INT64/.test(t)) || op
 /** Whether plain arrays can say it: they are FP32 and INT64, or all of one type that no argument is called. */
 export function isPlain(op, sample) {
   const usual = op.dtypes.some((t) => /FP32|INT64/.test(t));
-  return usual || (Boolean(typeOf(op)) && !/:[a-z]+\d/.test(sample));
+  return (usual && !sample.includes(':INT8')) || (Boolean(typeOf(op)) && !/:[a-z]+\d/.test(sample));
 }
 
 /** Samples, those that are easy to look at first. */
