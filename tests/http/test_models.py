@@ -32,6 +32,11 @@ class Models(service.ServiceTest):
         self.assertEqual(reply.status, 200, reply.body[:300])
         return reply
 
+    def calls_of_a_plan(self, name):
+        """The operators of one plan: there may be one for each number of threads."""
+        source = self.service.call("GET", f"/v1/models/{name}/source").body.decode()
+        return re.findall(r" = ([a-z_0-9]+)[.(]", source.split("\nrun(")[1])
+
     def names(self):
         return [m["name"] for m in self.service.call("GET", "/v1/models").json["models"]]
 
@@ -133,7 +138,7 @@ class Models(service.ServiceTest):
         x = rng.uniform(0, 5, (1, 3, 8, 8)).astype(np.float32)
         self.right(self.infer("eighths", {"x": x}))
         self.plans("eighths")
-        calls = re.findall(r" = ([a-z_0-9]+)[.(]", self.service.call("GET", "/v1/models/eighths/source").body.decode())
+        calls = self.calls_of_a_plan("eighths")
         heavy = [op for op in calls if op in ("permute", "qlinear_conv", "conv2d_channels_last", "convolution", "max_pool2d", "max_pool3d")]
         self.assertEqual(heavy, ["permute", "qlinear_conv", "max_pool3d", "qlinear_conv"] + ["permute"] * (len(heavy) > 4)) # unless what reads it reads strides
 
@@ -153,7 +158,7 @@ class Models(service.ServiceTest):
         for out, y, one in zip("yw", (np.maximum(right[0], 0), right[1]), within): # a step of the 8 bits is off by half of it
             self.assertLess(np.abs(got.outputs[out] - y).max(), one * (x.max() - x.min()) / 255)
         self.plans("dynamic")
-        calls = re.findall(r" = ([a-z_0-9]+)[.(]", self.service.call("GET", "/v1/models/dynamic/source").body.decode())
+        calls = self.calls_of_a_plan("dynamic")
         self.assertEqual(sorted(calls), ["dynamic_quantize_linear", "matmul_integer_to_float", "matmul_integer_to_float", "relu"])
 
     def test_plan_of_scaled_weights(self):
@@ -190,9 +195,8 @@ class Models(service.ServiceTest):
             if y != "y3": # addmm adds its bias last
                 np.testing.assert_array_equal(plain[y], got[y], err_msg=y)
         self.plans("scaled")
-        source = self.service.call("GET", "/v1/models/scaled/source").body.decode()
-        calls = re.findall(r" = ([a-z_0-9]+)[.(]", source)
-        self.assertEqual((calls.count("dense_scaled"), calls.count("linear_scaled")), (3, 1), source)
+        calls = self.calls_of_a_plan("scaled")
+        self.assertEqual((calls.count("dense_scaled"), calls.count("linear_scaled")), (3, 1), calls)
         kept = {m["name"]: m["bytes"] for m in self.service.call("GET", "/v1/models").json["models"]}
         self.assertLess(kept["scaled"], 0.6 * kept["floats"])
 
@@ -226,7 +230,7 @@ class Models(service.ServiceTest):
         got = self.right(self.infer("square", {"x": x})).outputs
         for y in cases:
             np.testing.assert_allclose(got[y], right[y], rtol=1e-4, atol=1e-3, err_msg=y)
-        calls = re.findall(r" = ([a-z_0-9]+)[.(]", self.service.call("GET", "/v1/models/square/source").body.decode())
+        calls = self.calls_of_a_plan("square")
         self.assertEqual(calls.count("dense_scaled") + calls.count("linear_scaled"), sum(n for _, _, n in cases.values()))
         old = [*cast("w", "row", "y", broadcast=1, axis=0), *product("y")] # as up to operator set 6
         self.put("old", models.onnx_file(old, [models.port("x", [5, k])], [models.port("y", [5, k])], values, opset=6))
@@ -268,7 +272,7 @@ class Models(service.ServiceTest):
         eager = self.right(self.infer("images", {"x": x}, {"eager": True})).outputs["yf"]
         np.testing.assert_array_equal(self.right(self.infer("images", {"x": x})).outputs["yf"], eager)
         self.plans("images")
-        calls = re.findall(r" = ([a-z_0-9]+)[.(]", self.service.call("GET", "/v1/models/images/source").body.decode())
+        calls = self.calls_of_a_plan("images")
         self.assertEqual(calls, ["dynamic_quantize_linear", "permute", "conv_integer_to_float", "relu", "dynamic_quantize_linear", "conv_integer_to_float", "permute"])
 
     def test_source_after_a_pass(self):
