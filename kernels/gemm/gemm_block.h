@@ -132,9 +132,10 @@ TD_INLINE void td_block_begin(const struct td_block *t, td_vf acc[][8], const in
                                      : td_set(t->bias[i * t->bias_i]);
 }
 
-/* c[mr][nv vectors] (+)= a[mr][k] * b[k][nv vectors] */
-TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv,
-                            const enum td_step step)
+/* c[mr][nv vectors] (+)= a[mr][k] * b[k][nv vectors]. part: of b's last vectors only the block's
+ * columns may be read, of FP32. */
+TD_INLINE void td_block_sums(const struct td_block *t, const int mr, const int nv,
+                             const enum td_step step, const bool part)
 {
     td_vf acc[TD_MR][8], b[8];
     for (int i = 0; i < mr && t->far; i++)
@@ -144,7 +145,9 @@ TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv
     for (int64_t p = 0; p < t->k; p++) {
 #pragma GCC unroll 8
         for (int v = 0; v < nv; v++)
-            b[v] = td_gemm_load(t->b, p * t->ldb + v * TD_LANES, td_step_reads(step));
+            b[v] = part && v == nv - 1
+                       ? td_block_load(t, (const float *)t->b + p * t->ldb, v, nv)
+                       : td_gemm_load(t->b, p * t->ldb + v * TD_LANES, td_step_reads(step));
 #pragma GCC unroll 16
         for (int i = 0; i < mr; i++) {
             td_vf a = td_block_spread(t->a + i * t->lda + p, step);
@@ -164,6 +167,12 @@ TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv
             else
                 td_store_n(c, t->cols - v * TD_LANES, acc[i][v]);
         }
+}
+
+TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv,
+                            const enum td_step step)
+{
+    td_block_sums(t, mr, nv, step, false);
 }
 
 /* As many of the rows as one block of nv vectors takes; says how many. */

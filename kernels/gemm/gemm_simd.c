@@ -7,6 +7,7 @@
  * a meet them.
  *
  * K. Goto, R. van de Geijn, "Anatomy of high-performance matrix multiplication", 2008. */
+#include "kernels/gemm/gemm_quantized.h"
 #include "kernels/gemm/gemm_rect.h"
 #include "kernels/half.h"
 #include "kernels/turn.h"
@@ -119,96 +120,6 @@ static inline int td_gemm_fill(void *packed, const struct td_tensor *plain, void
     return 0;
 }
 
-/* ---- quantized b ---- */
-
-/* k rows of b's numbers, from row p and column j on, as a panel of TD_NR columns, 0 beyond n. */
-static void td_gemm_numbers(const struct td_gemm *g, int64_t p, int64_t k, int64_t j, int8_t *to)
-{
-    int64_t cols = g->n - j < TD_NR ? g->n - j : TD_NR;
-    if (cols < TD_NR)
-        memset(to, 0, (size_t)(k * TD_NR));
-    g->quantized->numbers(g, p, k, j, cols, to, TD_NR);
-}
-
-/* td_weight_fill: the same of all panels. */
-static int td_gemm_fill_numbers(void *packed, const struct td_tensor *plain, void *arg)
-{
-    const struct td_gemm *g = arg;
-    int8_t *to = packed;
-    (void)plain; /* is b */
-    for (int64_t j = 0; j < g->n; j += TD_NR, to += g->k * TD_NR)
-        td_gemm_numbers(g, 0, g->k, j, to);
-    return 0;
-}
-
-/* In one instruction where the level has it; a compiler left alone goes by elements. */
-TD_INLINE td_vf td_gemm_load_i8(const int8_t *p)
-{
-#if defined __AVX512F__
-    __m128i x = _mm_loadu_si128((const __m128i *)(const void *)p);
-    return (td_vf)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(x));
-#elif TD_VBYTES == 32
-    __m128i x = _mm_loadl_epi64((const __m128i *)(const void *)p);
-    return (td_vf)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(x));
-#else
-    td_vf v;
-    for (int i = 0; i < TD_LANES; i++)
-        v[i] = (float)p[i];
-    return v;
-#endif
-}
-
-struct td_scales { /* of a panel's columns, for one block */
-    td_vf scale[2], zero[2];
-};
-
-static struct td_scales td_gemm_scales(const struct td_gemm *g, int64_t at, int64_t j)
-{
-    float scale[TD_NR] = {0}, zero[TD_NR] = {0};
-    struct td_scales s;
-    g->quantized->scales(g, at, j, g->n - j < TD_NR ? g->n - j : TD_NR, scale, zero);
-    for (int v = 0; v < 2; v++) {
-        s.scale[v] = td_load(scale + v * TD_LANES);
-        s.zero[v] = td_load(zero + v * TD_LANES);
-    }
-    return s;
-}
-
-/* k rows of a panel's numbers as FP32. */
-TD_INLINE void td_panel_scale(const int8_t *from, int64_t k, const struct td_scales *s,
-                              const bool zeros, float *to)
-{
-    for (int64_t i = 0; i < k * TD_NR; i += TD_NR)
-#pragma GCC unroll 2
-        for (int v = 0; v < 2; v++) {
-            td_vf x = td_gemm_load_i8(from + i + v * TD_LANES);
-            td_store(to + i + v * TD_LANES, (zeros ? x - s->zero[v] : x) * s->scale[v]);
-        }
-}
-
-/* k rows of a panel in FP32, from row p and the rectangle's column j on. */
-static void td_rect_scale(const struct td_rect *r, int64_t p, int64_t k, int64_t j, float *to)
-{
-    const struct td_gemm *g = r->g;
-    int8_t few[TD_GEMM_DEPTH * TD_NR];
-    const int8_t *from = few;
-    if (r->numbers)
-        from = r->numbers + (r->j + j) * g->k + p * TD_NR;
-    else
-        td_gemm_numbers(g, p, k, r->j + j, few);
-    for (int64_t i = 0; i < k * TD_NR && r->numbers; i += 64) /* the panel that follows */
-        __builtin_prefetch(from + g->k * TD_NR + i, 0, 2);
-    for (int64_t last = p + k, n; p < last; p += n, from += n * TD_NR, to += n * TD_NR) {
-        int64_t block = p / g->block;
-        struct td_scales s = td_gemm_scales(g, block, r->j + j);
-        n = (block + 1) * g->block < last ? (block + 1) * g->block - p : last - p;
-        if (g->quantized->has_zeros)
-            td_panel_scale(from, n, &s, true, to);
-        else
-            td_panel_scale(from, n, &s, false, to);
-    }
-}
-
 /* ---- the three paths, each for one rectangle of one result ---- */
 
 /* rows x k of a from column p on, as FP32: where they lie, or widened in the slot. */
@@ -266,12 +177,47 @@ TD_INLINE void td_rect_packed(const struct td_rect *r, const enum td_dtype type)
     }
 }
 
-/* Up to three rows take blocks that are wider instead of higher. The last columns, when they do not
- * fill a block, are packed all the same: nothing beyond b may be read. */
+/* A block of mr rows and up to most vectors, the last of which may be a part; says how many
+ * columns.
+ */
+TD_INLINE int64_t td_block_wide(struct td_block *t, const int mr, const int most, int64_t left)
+{
+    t->cols = left < most * TD_LANES ? left : most * TD_LANES;
+    switch ((t->cols + TD_LANES - 1) / TD_LANES) {
+#define WIDTH(nv)                                                                                  \
+    case nv:                                                                                       \
+        td_block_sums(t, mr, nv <= most ? nv : most, TD_STEP_f32, true);                           \
+        break;
+        WIDTH(1)
+        WIDTH(2)
+        WIDTH(3)
+        WIDTH(4)
+        WIDTH(5)
+        WIDTH(6)
+        WIDTH(7)
+        WIDTH(8)
+#undef WIDTH
+    }
+    return t->cols;
+}
+
+/* The same for up to three rows. */
+static __attribute__((noinline)) int64_t td_block_few(struct td_block *t, int64_t rows,
+                                                      int64_t left)
+{
+    return rows == 1   ? td_block_wide(t, 1, 8, left)
+           : rows == 2 ? td_block_wide(t, 2, 4, left)
+                       : td_block_wide(t, 3, 4, left);
+}
+
+/* Up to three rows take blocks that are wider instead of higher. Nothing beyond b may be read: of
+ * FP32 a part of a vector is; else the last columns, when they do not fill a block, are packed all
+ * the same. */
 TD_INLINE void td_rect_direct(const struct td_rect *r, const enum td_dtype type)
 {
     const struct td_gemm *g = r->g;
     struct td_block t = {.k = g->k, .ldb = g->step_k, .ldc = r->ldc, .far = td_rect_is_far(r)};
+    const int64_t wide = (r->rows == 1 ? 8 : r->rows <= 3 ? 4 : 2) * TD_LANES;
     const enum td_step reads = type == TD_f32    ? TD_STEP_f32
                                : type == TD_bf16 ? TD_STEP_widen_bf16
                                                  : TD_STEP_widen_f16;
@@ -282,26 +228,28 @@ TD_INLINE void td_rect_direct(const struct td_rect *r, const enum td_dtype type)
         t.c = r->c + j;
         td_rect_begin(r, 0, j, &t);
         step = TD_NR;
-        if (left < TD_NR) {
+        t.cols = wide;
+        if (left >= wide && r->rows <= 3) {
+            step = wide;
+            if (r->rows == 1)
+                td_block_run(&t, 1, 8, reads);
+            else if (r->rows == 2)
+                td_block_run(&t, 2, 4, reads);
+            else
+                td_block_run(&t, 3, 4, reads);
+        } else if (type == TD_f32 && r->rows <= 3 && left % TD_LANES) {
+            step = td_block_few(&t, r->rows, left);
+        } else if (left < TD_NR && (type != TD_f32 || left != TD_LANES)) {
             float *panel = (float *)(r->slot + r->plan->at_b);
             td_gemm_pack(g, r->b, 0, g->k, r->j + j, TD_NR, panel, type);
             t.b = panel, t.ldb = TD_NR;
             td_column_f32(t, r->rows, left);
-        } else if (r->rows == 1 && left >= 8 * TD_LANES) {
-            t.cols = step = 8 * TD_LANES;
-            td_block_run(&t, 1, 8, reads);
-        } else if (r->rows == 2 && left >= 4 * TD_LANES) {
-            t.cols = step = 4 * TD_LANES;
-            td_block_run(&t, 2, 4, reads);
-        } else if (r->rows == 3 && left >= 4 * TD_LANES) {
-            t.cols = step = 4 * TD_LANES;
-            td_block_run(&t, 3, 4, reads);
         } else if (type == TD_bf16) {
             td_column_bf16(t, r->rows);
         } else if (type == TD_f16) {
             td_column_f16(t, r->rows);
         } else {
-            td_column_f32(t, r->rows, TD_NR);
+            td_column_f32(t, r->rows, left < TD_NR ? left : TD_NR);
         }
     }
     td_rect_finish(r, 0, r->rows);
