@@ -13,6 +13,18 @@ static inline int64_t packed_at(const struct td_panels *p, int64_t k, int64_t j)
            k % group;
 }
 
+/* Elements of size bytes that lie the same there, of rows that are runs: a panel's part of each is
+ * one, too. */
+static void unpack_runs(const struct td_panels *p, char *plain, const char *packed, size_t size)
+{
+    for (int64_t j = 0; j < p->n; j += p->width) {
+        size_t run = (size_t)(p->n - j < p->width ? p->n - j : p->width) * size;
+        for (int64_t k = 0; k < p->k; k++)
+            memcpy(plain + (size_t)(k * p->step_k + j) * size,
+                   packed + (size_t)packed_at(p, k, j) * size, run);
+    }
+}
+
 /* FP16, which is FP32 there. */
 static void unpack_f16(const struct td_panels *p, uint16_t *plain, const float *packed)
 {
@@ -40,7 +52,9 @@ void td_gemm_unpack(const struct td_tensor *plain, const void *packed, const voi
     /* BF16 is the upper half of the FP32 that it was widened to. */
     size_t skip = !p->group && p->b == TD_bf16 ? 2 : 0, size = td_dtype_size(plain->dtype);
     const char *from = (const char *)packed + skip;
-    if (size == 4)
+    if (!p->group && p->step_n == 1 && (size == 4 || p->b == TD_i8))
+        unpack_runs(p, plain->data, from, size);
+    else if (size == 4)
         unpack(p, plain->data, from, 4);
     else if (p->b == TD_f16)
         unpack_f16(p, plain->data, packed);
