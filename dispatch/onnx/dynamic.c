@@ -23,10 +23,7 @@ static const struct td_node *maker_of(const struct td_pairs *p, int value, int *
 static bool is_sums(const struct td_pairs *p, int value, struct dynamic *d)
 {
     const struct td_node *cast = maker_of(p, value, &d->cast);
-    int to = cast && td_pairs_is(cast, "", "Cast") ? td_node_find(cast, "to") : -1;
-    if (to < 0 || cast->operand[to].kind != TD_OPERAND_constant ||
-        cast->operand[to].constant.kind != TD_KIND_dtype ||
-        cast->operand[to].constant.dtype != TD_f32 || p->readers[value] != 1)
+    if (!cast || !td_pairs_is_cast_to_f32(cast) || p->readers[value] != 1)
         return false;
     int sums = td_pairs_operand(cast, "input");
     const struct td_node *product = maker_of(p, sums, &d->product);

@@ -39,6 +39,15 @@ static inline const struct td_tensor *td_pairs_constant(const struct td_pairs *p
                                             : NULL;
 }
 
+/* Whether the node is a Cast to FP32. */
+static inline bool td_pairs_is_cast_to_f32(const struct td_node *node)
+{
+    int to = td_pairs_is(node, "", "Cast") ? td_node_find(node, "to") : -1;
+    return to >= 0 && node->operand[to].kind == TD_OPERAND_constant &&
+           node->operand[to].constant.kind == TD_KIND_dtype &&
+           node->operand[to].constant.dtype == TD_f32;
+}
+
 /* Whether a Gemm is A times B or B transposed, plus C, and nothing is scaled. */
 static inline bool td_pairs_is_plain_gemm(const struct td_node *node)
 {

@@ -1,7 +1,7 @@
 /* Products by a weight that a file keeps in INT8, with a scale for each column, and of which it
  * makes FP32 first: by a Cast and a Mul, or by DequantizeLinear. Product and conversion become one
  * node, whose operator reads the INT8 (kernels/product/product_linear.c): a quarter of the memory,
- * and of what is read in each call. The elements are the same FP32 numbers. */
+ * and of what is read in each call. The FP32 values that are multiplied stay the same. */
 #include "dispatch/onnx/pairs.h"
 
 #define LITTLE ((int64_t)1 << 20) /* numbers in all; as FP32 these stay in a second-level cache */
@@ -22,14 +22,6 @@ bool td_pairs_has_scaled(const struct td_model *model)
     return n >= LITTLE;
 }
 
-static bool is_cast_to_f32(const struct td_node *node)
-{
-    int to = td_pairs_is(node, "", "Cast") ? td_node_find(node, "to") : -1;
-    return to >= 0 && node->operand[to].kind == TD_OPERAND_constant &&
-           node->operand[to].constant.kind == TD_KIND_dtype &&
-           node->operand[to].constant.dtype == TD_f32;
-}
-
 /* A Mul of the scales and a Cast; a scale stands where its column does. Up to operator set 6 axis
  * may say where it stands. */
 static bool is_multiplied(const struct td_pairs *p, const struct td_node *mul, int axis,
@@ -40,7 +32,7 @@ static bool is_multiplied(const struct td_pairs *p, const struct td_node *mul, i
         int made = td_pairs_operand(mul, turn ? "B" : "A");
         w->scale = td_pairs_operand(mul, turn ? "A" : "B");
         w->cast = made >= 0 ? p->maker[made] - 1 : -1;
-        if (w->cast < 0 || !is_cast_to_f32(&p->node[w->cast]))
+        if (w->cast < 0 || !td_pairs_is_cast_to_f32(&p->node[w->cast]))
             continue;
         w->value = td_pairs_operand(&p->node[w->cast], "input");
         const struct td_tensor *by = td_pairs_constant(p, w->scale);

@@ -30,7 +30,7 @@ static inline bool td_bits_is_product(const struct td_bits *b)
 {
     return b->m > TD_BITS_FEW || b->block % (2 * TD_BITS_SUMS) || b->bits == 2;
 }
-/* Element i of those that are packed, the first one in the lowest bits. */
+/* Element i of a packed array; a byte's first element is in its lowest bits. */
 static inline int td_bits_get(const uint8_t *packed, int64_t i, int64_t bits)
 {
     const uint64_t at = (uint64_t)(i * bits);

@@ -13,8 +13,8 @@ static inline int64_t packed_at(const struct td_panels *p, int64_t k, int64_t j)
            k % group;
 }
 
-/* Elements of size bytes that lie the same there, of rows that are runs: a panel's part of each is
- * one, too. */
+/* Where rows of plain are contiguous and elements have the same size in both: copies the part of
+ * each row that a panel has at once. */
 static void unpack_runs(const struct td_panels *p, char *plain, const char *packed, size_t size)
 {
     for (int64_t j = 0; j < p->n; j += p->width) {

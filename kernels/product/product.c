@@ -10,11 +10,6 @@
 #include <errno.h>
 #include <string.h>
 
-static const struct td_product *family_of(const struct td_call *call)
-{
-    return call->op->family;
-}
-
 /* ---- rules ---- */
 
 struct names {
@@ -24,7 +19,7 @@ struct names {
 static struct names names_of(const struct td_call *call)
 {
     struct names names = {{0}};
-    const char *both = family_of(call)->names;
+    const char *both = td_product_of(call)->names;
     size_t n = strcspn(both, " ");
     memcpy(names.a, both, n);
     strcpy(names.b, both + n + 1);
@@ -49,7 +44,7 @@ static int join_batches(struct td_call *call, const struct td_tensor *a, const s
 {
     int batch_a = a->rank > 2 ? a->rank - 2 : 0, batch_b = b->rank > 2 ? b->rank - 2 : 0;
     int rank = batch_a > batch_b ? batch_a : batch_b;
-    bool any = !family_of(call)->rank_a;
+    bool any = !td_product_of(call)->rank_a;
     for (int d = 0; d < rank; d++) {
         int at_a = d - (rank - batch_a), at_b = d - (rank - batch_b);
         int64_t size_a = at_a >= 0 ? a->shape[at_a] : 1, size_b = at_b >= 0 ? b->shape[at_b] : 1;
@@ -66,7 +61,7 @@ static int join_batches(struct td_call *call, const struct td_tensor *a, const s
 
 static int judge_factors(struct td_call *call)
 {
-    const struct td_product *family = family_of(call);
+    const struct td_product *family = td_product_of(call);
     const struct td_tensor *a = &call->arg[family->a].tensor, *b = &call->arg[family->b].tensor;
     struct td_tensor *out = &call->out[0];
     struct names names = names_of(call);
@@ -99,7 +94,7 @@ static int judge_factors(struct td_call *call)
 /* What is added is of the product's type and broadcasts to its shape. */
 static int judge_added(struct td_call *call)
 {
-    const struct td_product *family = family_of(call);
+    const struct td_product *family = td_product_of(call);
     const struct td_tensor *add = &call->arg[family->add].tensor, *out = &call->out[0];
     if (add->dtype != out->dtype)
         return td_refuse(call, "self: is %s, the factors are %s; all must be of one type",
@@ -124,7 +119,7 @@ static int judge_added(struct td_call *call)
 static int rule(struct td_call *call)
 {
     int err = judge_factors(call);
-    return err || family_of(call)->add < 0 ? err : judge_added(call);
+    return err || td_product_of(call)->add < 0 ? err : judge_added(call);
 }
 
 static int rule_outer(struct td_call *call)
@@ -153,7 +148,7 @@ static int64_t step_of(const struct td_tensor *add, int from_end)
 
 static void set_added(const struct td_call *call, struct td_gemm *g)
 {
-    const struct td_product *family = family_of(call);
+    const struct td_product *family = td_product_of(call);
     int column = g->out->rank - (family->rank_a == 3);
     g->bias = &call->arg[family->add].tensor;
     g->bias_j = column > 1 ? step_of(g->bias, 1) : 0;
@@ -171,7 +166,7 @@ static void set_added(const struct td_call *call, struct td_gemm *g)
 
 static void gemm(const struct td_call *call, struct td_gemm *g)
 {
-    const struct td_product *family = family_of(call);
+    const struct td_product *family = td_product_of(call);
     const struct td_tensor *a = &call->arg[family->a].tensor, *b = &call->arg[family->b].tensor;
     *g = (struct td_gemm){.a = a, .b = b, .out = &call->out[0], .threads = call->threads};
     g->m = a->rank > 1 ? a->shape[a->rank - 2] : 1;
@@ -207,7 +202,7 @@ static void gemm_outer(const struct td_call *call, struct td_gemm *g)
 
 void td_product_gemm(const struct td_call *call, struct td_gemm *g)
 {
-    family_of(call)->gemm(call, g);
+    td_product_of(call)->gemm(call, g);
 }
 
 double td_product_flops(const struct td_call *call)

@@ -15,6 +15,11 @@ struct td_product {
     int scale;          /* the argument that has the scales of an INT8 b; 0: there is none */
 };
 
+static inline const struct td_product *td_product_of(const struct td_call *call)
+{
+    return call->op->family;
+}
+
 extern const struct td_impl td_product_impls[];
 extern const struct td_impl td_product_scaled_impls[]; /* of a b with scales */
 

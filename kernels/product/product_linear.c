@@ -8,15 +8,10 @@
 #include <errno.h>
 #include <string.h>
 
-static const struct td_product *family_of(const struct td_call *call)
-{
-    return call->op->family;
-}
-
 /* Which argument is the bias; the activation and what it takes follow. */
 static int bias_of(const struct td_call *call)
 {
-    return family_of(call)->scale + (family_of(call)->scale ? 1 : 2);
+    return td_product_of(call)->scale + (td_product_of(call)->scale ? 1 : 2);
 }
 
 static int check_bias(struct td_call *call, int64_t n)
@@ -35,20 +30,20 @@ static int check_bias(struct td_call *call, int64_t n)
 
 static bool is_turned(const struct td_call *call)
 {
-    return family_of(call)->turned;
+    return td_product_of(call)->turned;
 }
 
 static int check_types(struct td_call *call)
 {
     const struct td_tensor *input = &call->arg[0].tensor, *weight = &call->arg[1].tensor;
-    const struct td_tensor *scale = td_arg(call, family_of(call)->scale);
-    if (!family_of(call)->scale && input->dtype != weight->dtype)
+    const struct td_tensor *scale = td_arg(call, td_product_of(call)->scale);
+    if (!td_product_of(call)->scale && input->dtype != weight->dtype)
         return td_refuse(call, "weight: is %s, input is %s; both must be of one type",
                          td_dtype_name(weight->dtype), td_dtype_name(input->dtype));
-    if (family_of(call)->scale && (input->dtype != TD_f32 || scale->dtype != TD_f32))
+    if (td_product_of(call)->scale && (input->dtype != TD_f32 || scale->dtype != TD_f32))
         return td_refuse(call, "input, scale: are %s and %s; FP32 is right",
                          td_dtype_name(input->dtype), td_dtype_name(scale->dtype));
-    if (family_of(call)->scale && weight->dtype != TD_i8)
+    if (td_product_of(call)->scale && weight->dtype != TD_i8)
         return td_refuse(call, "weight: is %s; INT8 is right", td_dtype_name(weight->dtype));
     return 0;
 }
@@ -210,7 +205,7 @@ static void gemm(const struct td_call *call, struct td_gemm *g)
     }
     for (int d = 0; d < input->rank - 1; d++)
         g->m *= input->shape[d];
-    if (family_of(call)->scale) {
+    if (td_product_of(call)->scale) {
         g->quantized = &quantized;
         g->context = &call->arg[2].tensor;
         g->block = g->k / blocks_of(call, g->n, g->k);

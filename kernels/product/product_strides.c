@@ -87,7 +87,7 @@ static bool posts_are_dense(const struct td_call *call)
 
 void td_product_strided(const struct td_call *call, struct td_gemm *g, bool library)
 {
-    const struct td_product *family = call->op->family;
+    const struct td_product *family = td_product_of(call);
     const int64_t least = library ? 1 : 0;
     td_product_gemm(call, g);
     if (!g->a->stride && !g->b->stride && !(g->bias && g->bias->stride))

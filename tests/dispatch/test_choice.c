@@ -163,6 +163,12 @@ START_TEST(test_the_faster_one_stays)
     execute(&run, y);
     ck_assert_int_eq(slow_ran + fast_ran, n + 1);
     ck_assert_str_eq(chosen("toy_two", 4, 0), "fast");
+    ck_assert_str_eq(chosen("toy_two", 100, 0), "fast");
+    n = slow_ran;
+    ck_assert_str_eq(chosen("toy_two", 101, 0), "fast"); /* of the same kind */
+    ck_assert_int_eq(slow_ran, n);
+    ck_assert_str_eq(chosen("toy_two", 100, 1), "fast"); /* of another one */
+    ck_assert_int_gt(slow_ran, n);
 }
 END_TEST
 
