@@ -1,14 +1,14 @@
 /* SHA-256 of models' files, which only sessions ask for. Where the CPU has no instructions for it
- * (235 MB/s), it took more than half of a load. So a load copies the bytes of a large file and
- * answers, and a thread that gives way to all others hashes the copy.
+ * (235 MB/s), it took more than half of a load. So a load keeps the bytes of a large file, where
+ * they have arrived, and answers, and a thread that gives way to all others hashes them.
  *
  * A caller that needs a digest before the thread has finished computes it itself, from the first
  * byte, since busy workers may leave the thread no time for a second. Before each piece the thread
  * checks whether the digest is still needed. It takes no lock that others hold for long.
  *
- * Copies are counted in td_memory, as a request's bytes are, and are only made while half of it is
- * free. One lock guards the queue, the number of readers of each copy, and the last reference;
- * it is not held while bytes are read or given back. */
+ * The arena that bytes lie in counts them in td_memory. One lock guards the queue, the number of
+ * readers of each file's bytes, and the last reference; it is not held while bytes are read or
+ * given back. */
 #include "api/digest/digest.h"
 #include "api/models/kept.h"
 
@@ -16,10 +16,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define SMALL ((size_t)256 << 10) /* bytes of a file that is hashed at once: a millisecond */
-/* All copies take this many bytes at most, and an eighth of what td_memory may hold. */
+/* Files that are not hashed yet take this many bytes at most, and an eighth of what td_memory may
+ * hold; and none is kept while more than half of that is used. */
 #define MOST ((size_t)512 << 20)
 #define PART 8
 
@@ -28,37 +28,21 @@ struct td_digests {
     pthread_mutex_t lock;
     pthread_cond_t some;          /* in the queue, or stopping */
     struct td_served_file *first; /* of the queue */
-    size_t bytes;                 /* of copies */
+    size_t bytes;                 /* of files that are kept */
     pthread_t thread;
     bool runs;
     atomic_bool stopping;
 };
 
-/* ---- copies ---- */
-
-static void *copy_of(const void *bytes, size_t size)
+/* Called by the last that knows of its bytes. */
+static void drop_bytes(struct td_served_file *file)
 {
-    void *copy = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (copy == MAP_FAILED)
-        return NULL;
-    madvise(copy, size, MADV_HUGEPAGE); /* not taken: slower, not wrong */
-    return memcpy(copy, bytes, size);
-}
-
-static void give_back(struct td_digests *digests, size_t size)
-{
-    td_budget_give(&td_memory, size);
+    struct td_digests *digests = file->of;
+    td_arena_destroy(file->holder);
+    file->holder = NULL;
     pthread_mutex_lock(&digests->lock);
-    digests->bytes -= size;
+    digests->bytes -= file->size;
     pthread_mutex_unlock(&digests->lock);
-}
-
-/* Called by the last that knows of it. */
-static void drop_copy(struct td_served_file *file)
-{
-    munmap(file->copy, file->size);
-    file->copy = NULL;
-    give_back(file->of, file->size);
 }
 
 /* ---- computing ---- */
@@ -87,7 +71,7 @@ static void hash(struct td_served_file *file, bool (*go_on)(void *file))
     pthread_mutex_unlock(&digests->lock);
     if (known)
         return;
-    bool whole = td_digest_while(file->copy, file->size, digest, go_on, file);
+    bool whole = td_digest_while(file->bytes, file->size, digest, go_on, file);
     pthread_mutex_lock(&digests->lock);
     if (whole && !file->known) {
         memcpy(file->digest, digest, sizeof digest);
@@ -96,7 +80,7 @@ static void hash(struct td_served_file *file, bool (*go_on)(void *file))
     bool last = !--file->readers && file->known;
     pthread_mutex_unlock(&digests->lock);
     if (last)
-        drop_copy(file);
+        drop_bytes(file);
 }
 
 const char *td_served_digest(const struct td_served *served)
@@ -157,32 +141,29 @@ static void *work(void *arg)
 
 /* ---- files ---- */
 
-/* Whether so many bytes may be copied; they are taken then. */
+/* Whether so many bytes may be kept; they count from now on. */
 static bool take_room(struct td_digests *digests, size_t size)
 {
     pthread_mutex_lock(&digests->lock);
     size_t limit = td_memory.limit, most = limit / PART < MOST ? limit / PART : MOST;
-    bool fits = size <= most && digests->bytes <= most - size && td_memory.used <= limit / 2 - size;
+    bool fits = size <= most && digests->bytes <= most - size && td_memory.used <= limit / 2;
     if (fits && !digests->runs)
         fits = digests->runs = !pthread_create(&digests->thread, NULL, work, digests);
-    fits = fits && !td_budget_take(&td_memory, size);
     digests->bytes += fits ? size : 0;
     pthread_mutex_unlock(&digests->lock);
     return fits;
 }
 
-/* False: there is no room for it, or it is not worth a copy. */
-static bool queue(struct td_served_file *file, const void *bytes, size_t size)
+/* False: there is no room for it, or it is not worth a thread's turn. */
+static bool queue(struct td_served_file *file, const struct td_model_file *of)
 {
     struct td_digests *digests = file->of;
-    if (size <= SMALL || !take_room(digests, size))
+    if (of->size <= SMALL || !take_room(digests, of->size))
         return false;
-    file->copy = copy_of(bytes, size);
-    if (!file->copy) {
-        give_back(digests, size);
-        return false;
-    }
-    file->size = size;
+    td_arena_ref(of->holder);
+    file->holder = of->holder;
+    file->bytes = of->bytes;
+    file->size = of->size;
     pthread_mutex_lock(&digests->lock);
     struct td_served_file **last = &digests->first;
     while (*last)
@@ -194,16 +175,16 @@ static bool queue(struct td_served_file *file, const void *bytes, size_t size)
     return true;
 }
 
-struct td_served_file *td_served_file_create(struct td_digests *digests, const void *bytes,
-                                             size_t size)
+struct td_served_file *td_served_file_create(struct td_digests *digests,
+                                             const struct td_model_file *of)
 {
     struct td_served_file *file = calloc(1, sizeof *file);
     if (!file)
         return NULL;
     file->of = digests;
     atomic_init(&file->refs, 1);
-    if (!queue(file, bytes, size)) {
-        td_digest(bytes, size, file->digest);
+    if (!queue(file, of)) {
+        td_digest(of->bytes, of->size, file->digest);
         file->known = true;
     }
     return file;
@@ -218,8 +199,8 @@ void td_served_file_unref(struct td_served_file *file)
     pthread_mutex_unlock(&file->of->lock);
     if (!last)
         return;
-    if (file->copy)
-        drop_copy(file);
+    if (file->holder)
+        drop_bytes(file);
     free(file);
 }
 

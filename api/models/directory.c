@@ -51,11 +51,12 @@ static int read_model(struct walk *walk, const char *name, const char *path, siz
     struct td_arena *arena = td_arena_create();
     if (!arena)
         return td_problem_set(problem, ENOMEM, "no memory for the file");
-    void *file = td_read_file(arena, path, size, problem);
+    void *bytes = td_read_file(arena, path, size, problem);
     char *beside = td_arena_strdup(arena, path, (size_t)(strrchr(path, '/') - path));
-    int status = !file     ? -EINVAL
+    const struct td_model_file file = {bytes, *size, arena, beside};
+    int status = !bytes    ? -EINVAL
                  : !beside ? td_problem_set(problem, ENOMEM, "no memory for the file")
-                           : td_models_load(walk->models, NULL, name, file, *size, beside, problem);
+                           : td_models_load(walk->models, NULL, name, &file, problem);
     td_arena_destroy(arena);
     return status;
 }

@@ -34,8 +34,8 @@ struct td_digests;
 
 /* Reads a file; of what a session keeps nothing is said yet. -EINVAL, -ENOMEM, what room says. */
 int td_served_load(struct td_tensors *tensors, struct td_digests *digests,
-                   struct td_weight_room *room, struct td_served **result, const void *file,
-                   size_t size, const char *beside, struct td_problem *problem);
+                   struct td_weight_room *room, struct td_served **result,
+                   const struct td_model_file *file, struct td_problem *problem);
 /* Another of the same model, of which nothing is said either; NULL: there is no room. */
 struct td_served *td_served_copy(struct td_tensors *tensors, const struct td_served *from,
                                  struct td_problem *problem);
@@ -46,9 +46,9 @@ struct td_served *td_served_copy(struct td_tensors *tensors, const struct td_ser
 struct td_digests *td_digests_create(const struct td_topology *topology);
 /* Once no file is left; NULL is fine. */
 void td_digests_destroy(struct td_digests *digests);
-/* With one reference. The bytes are read now, whenever they are hashed. NULL: out of memory. */
-struct td_served_file *td_served_file_create(struct td_digests *digests, const void *bytes,
-                                             size_t size);
+/* With one reference. Those of a large file are hashed later. NULL: out of memory. */
+struct td_served_file *td_served_file_create(struct td_digests *digests,
+                                             const struct td_model_file *of);
 void td_served_file_unref(struct td_served_file *file);
 
 /* ---- kept_state.c ---- */

@@ -225,8 +225,9 @@ int td_api_models_put(struct td_request *req, struct td_response *res)
                               "(.pt2), as curl -T FILE sends it");
     if (!req->worker)
         return td_api_hand_over(req);
-    int status = td_models_load(req->service->models, td_access_room(req), req->var[0], req->body,
-                                req->body_size, req->beside, &problem);
+    const struct td_model_file file = {req->body, req->body_size, req->arena, req->beside};
+    int status =
+        td_models_load(req->service->models, td_access_room(req), req->var[0], &file, &problem);
     if (status < 0)
         return td_api_problem(req, status, "%s", problem.text);
     if (sessions && !strcmp(sessions, "end"))

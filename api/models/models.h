@@ -48,8 +48,9 @@ struct td_served_file {        /* shared by all td_served of one file; reference
     atomic_bool known;
     char digest[65]; /* SHA-256 in hexadecimal, once it is known: td_served_digest */
     bool queued;
-    int readers; /* of the copy of the file's bytes, which is there until the digest is known */
-    void *copy;
+    int readers; /* of the file's bytes, whose arena is held until the digest is known */
+    struct td_arena *holder;
+    const void *bytes;
     size_t size;
     struct td_served_file *next;
 };
@@ -105,12 +106,18 @@ void td_served_unref(struct td_served **served); /* nulls the pointer; NULL is f
 int td_models_remove(struct td_models *models, const char *name); /* 0 or -ENOENT */
 int td_models_count(struct td_models *models);
 
+struct td_model_file { /* as it has arrived */
+    const void *bytes;
+    size_t size;
+    struct td_arena
+        *holder;        /* the arena of the bytes, which may be held for longer than the call */
+    const char *beside; /* as td_model_load has it */
+};
 /* Reads the file, which takes long, and gives the model its name: 201 it is new, 200 another was
  * replaced, and requests under way finish on that. room: who answers for it, NULL: the store alone.
- * name: a right one; beside: as td_model_load has it. -EDQUOT (room's), -EINVAL, -ENOMEM, -ENOSPC,
- * and nothing has changed. */
+ * name: a right one. -EDQUOT (room's), -EINVAL, -ENOMEM, -ENOSPC, and nothing has changed. */
 int td_models_load(struct td_models *models, struct td_weight_room *room, const char *name,
-                   const void *file, size_t size, const char *beside, struct td_problem *problem);
+                   const struct td_model_file *file, struct td_problem *problem);
 
 /* Has sessions of the model keep what settings say; of them members other than state, sticky,
  * derived and roles are passed over. most: bytes that sessions may hold. Sessions that there are go

@@ -32,8 +32,8 @@ static void note_ports(struct td_served *served)
 }
 
 int td_served_load(struct td_tensors *tensors, struct td_digests *digests,
-                   struct td_weight_room *room, struct td_served **result, const void *file,
-                   size_t size, const char *beside, struct td_problem *problem)
+                   struct td_weight_room *room, struct td_served **result,
+                   const struct td_model_file *file, struct td_problem *problem)
 {
     struct td_served *served = calloc(1, sizeof *served);
     size_t bytes = sizeof *served + sizeof *served->file;
@@ -45,14 +45,14 @@ int td_served_load(struct td_tensors *tensors, struct td_digests *digests,
     }
     served->room = room;
     served->bytes = bytes;
-    served->file_bytes = size;
+    served->file_bytes = file->size;
     atomic_init(&served->refs, 1);
-    err = td_model_load(&served->model, file, size, beside, room, problem);
+    err = td_model_load(&served->model, file->bytes, file->size, file->beside, room, problem);
     if (err && err != -EINVAL)
         td_tensors_no_room(tensors, err, "the model", problem);
     if (!err) {
         note_ports(served);
-        served->file = td_served_file_create(digests, file, size);
+        served->file = td_served_file_create(digests, file);
         if (!served->file)
             err = td_tensors_no_room(tensors, -ENOMEM, "the model", problem);
         served->load_ns = td_now_ns() - begin;

@@ -116,16 +116,14 @@ bool td_models_name_is_right(const char *name)
 }
 
 static int load(struct td_models *models, struct td_weight_room *room, struct td_served **result,
-                const void *file, size_t size, const char *beside, struct td_problem *problem)
+                const struct td_model_file *file, struct td_problem *problem)
 {
     room = room ? room : td_tensors_room(models->tensors);
-    int err =
-        td_served_load(models->tensors, models->digests, room, result, file, size, beside, problem);
+    int err = td_served_load(models->tensors, models->digests, room, result, file, problem);
     if (err != -ENOSPC && err != -EDQUOT)
         return err;
     shed(models);
-    return td_served_load(models->tensors, models->digests, room, result, file, size, beside,
-                          problem);
+    return td_served_load(models->tensors, models->digests, room, result, file, problem);
 }
 
 /* ---- the store ---- */
@@ -213,10 +211,10 @@ static int replace(struct td_models *models, const char *name, const struct td_s
 }
 
 int td_models_load(struct td_models *models, struct td_weight_room *room, const char *name,
-                   const void *file, size_t size, const char *beside, struct td_problem *problem)
+                   const struct td_model_file *file, struct td_problem *problem)
 {
     struct td_served *served = NULL;
-    int status = load(models, room, &served, file, size, beside, problem);
+    int status = load(models, room, &served, file, problem);
     while (!status || status == -EAGAIN) {
         struct td_served *old = td_models_find(models, name);
         if (status == -EAGAIN) {
