@@ -150,7 +150,8 @@ static void steady_library(const struct td_call *call)
     steady(call, 1);
 }
 
-/* Rows that are level are run a few times each, often by request alone. */
+/* Rows that are level are run a few times each, often by request alone. A first run of ours that
+ * others keep off the CPU is repeated, up to twice. */
 START_TEST(test_rounds)
 {
     const struct td_impl level[] = {
@@ -169,8 +170,8 @@ START_TEST(test_rounds)
     bind_tried(&run, &options);
     ck_assert(td_try_rows(level, &run.call, false, &m));
     ck_assert_int_eq(m.n, 2);
-    ck_assert_int_le(steady_ran[0], 5);
-    ck_assert_int_le(steady_ran[1], 5);
+    ck_assert_int_le(steady_ran[0], 2 * 3 + 3);
+    ck_assert_int_le(steady_ran[1], 2 + 3);
     td_arena_destroy(options.alloc_arg);
 }
 END_TEST
