@@ -1,5 +1,5 @@
-/* The bytes of an ONNX file: messages, within a share of memory that the file's size decides, and
- * tensors, whose bytes are given back as soon as the model has them. */
+/* The memory of an ONNX file's messages, within a share that the file's size decides, and tensors,
+ * whose elements are given back as soon as the model has them. */
 #include "dispatch/onnx/file.h"
 #include "pools/pools.h"
 
@@ -38,10 +38,16 @@ static void *take(void *reader, size_t size)
     return piece->data;
 }
 
+/* Bytes that are the file's own stay there. */
+static bool is_in_file(const struct td_onnx_reader *r, const void *data)
+{
+    return (uintptr_t)data - (uintptr_t)r->bytes < r->size;
+}
+
 static void put_back(void *reader, void *data)
 {
     struct td_onnx_reader *r = reader;
-    if (!data)
+    if (!data || is_in_file(r, data))
         return;
     struct piece *piece = (void *)((char *)data - offsetof(struct piece, data));
     r->left += piece->bytes;
@@ -51,26 +57,13 @@ static void put_back(void *reader, void *data)
 
 /* A node of two bytes in the file is one of a hundred here: a small file may take many times its
  * size, a large one, which is weights or lists of numbers, a few times its own. */
-void td_onnx_reader_init(struct td_onnx_reader *r, struct td_model *model, size_t size,
-                         struct td_problem *problem)
+void td_onnx_reader_init(struct td_onnx_reader *r, struct td_model *model, const void *file,
+                         size_t size, struct td_problem *problem)
 {
     size_t few = 64 * size + (1 << 16), many = 6 * size + (64 << 20);
-    *r = (struct td_onnx_reader){.model = model, .problem = problem};
+    *r = (struct td_onnx_reader){.model = model, .problem = problem, .bytes = file, .size = size};
     r->left = few < many ? few : many;
     r->memory = (ProtobufCAllocator){.alloc = take, .free = put_back, .allocator_data = r};
-}
-
-void *td_onnx_unpack(struct td_onnx_reader *r, const ProtobufCMessageDescriptor *kind,
-                     const void *bytes, size_t size)
-{
-    static const uint8_t nothing[1];
-    void *message = protobuf_c_message_unpack(kind, &r->memory, size, bytes ? bytes : nothing);
-    if (!message && r->exhausted)
-        td_problem_set(r->problem, ENOMEM, "no memory for the file's messages");
-    else if (!message)
-        td_onnx_wrong(r, "the file is neither an ONNX model nor another that is known: its bytes "
-                         "are no message");
-    return message;
 }
 
 /* ---- tensors ---- */
@@ -182,10 +175,13 @@ int td_onnx_constant(struct td_onnx_reader *r, int value, TdOnnx__Tensor *from)
     if (!right || n != (size_t)td_numel(&t))
         return td_onnx_wrong(r, "tensor '%.100s': its data are not as many as its shape says",
                              name);
-    t.data = (void *)data;
-    for (size_t i = 0; i < n && t.dtype == TD_bool; i++)
-        ((uint8_t *)t.data)[i] = ((uint8_t *)t.data)[i] != 0;
+    t.data = (void *)(uintptr_t)data;
     err = td_program_constant(r->model, value, &t);
+    if (!err && t.dtype == TD_bool) {
+        uint8_t *made = r->model->constant[r->model->n_constants - 1].tensor.data;
+        for (size_t i = 0; i < n; i++)
+            made[i] = made[i] != 0;
+    }
     if (external)
         td_onnx_free_external(external, td_nbytes(&t));
     if (!r->inlined)

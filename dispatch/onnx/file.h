@@ -27,6 +27,8 @@ struct td_onnx_inlined { /* a call of one of the model's functions, whose nodes 
 struct td_onnx_reader {
     struct td_model *model;
     struct td_problem *problem;
+    const void *bytes;         /* the file, which bytes fields of messages point into, */
+    size_t size;               /* and how many bytes it has */
     ProtobufCAllocator memory; /* bounded: a file's structures may not take more than its share */
     size_t left;
     bool exhausted;
@@ -51,11 +53,9 @@ struct td_onnx_reader {
 
 /* ---- file.c ---- */
 
-void td_onnx_reader_init(struct td_onnx_reader *r, struct td_model *model, size_t size,
-                         struct td_problem *problem);
-/* A message of bytes, to be freed with reader's memory; NULL with the sentence. */
-void *td_onnx_unpack(struct td_onnx_reader *r, const ProtobufCMessageDescriptor *kind,
-                     const void *bytes, size_t size);
+/* file: borrowed, as long as its messages. */
+void td_onnx_reader_init(struct td_onnx_reader *r, struct td_model *model, const void *file,
+                         size_t size, struct td_problem *problem);
 /* Writes a sentence, gives back -EINVAL. */
 #define td_onnx_wrong(r, ...) td_problem_set((r)->problem, EINVAL, __VA_ARGS__)
 int td_onnx_no_memory(struct td_onnx_reader *r);
@@ -65,6 +65,13 @@ int td_onnx_shape_of(struct td_onnx_reader *r, const TdOnnx__Tensor *from, const
 /* Gives a value to a constant, which is none of texts, and the message's bytes back. -EINVAL,
  * -ENOMEM. */
 int td_onnx_constant(struct td_onnx_reader *r, int value, TdOnnx__Tensor *tensor);
+
+/* ---- unpack.c ---- */
+
+/* The message that these bytes of the file are, to be freed with the reader's memory. Its bytes
+ * fields point into the file: they are read only, and of any alignment. NULL with the sentence. */
+void *td_onnx_unpack(struct td_onnx_reader *r, const ProtobufCMessageDescriptor *kind,
+                     const void *bytes, size_t size);
 
 /* ---- texts.c ---- */
 

@@ -100,6 +100,28 @@ static int floats_of(struct td_onnx_reader *r, const TdOnnx__Node *from, const c
     return 0;
 }
 
+/* Element i of data of any alignment. */
+static double number_at(const void *data, enum td_dtype type, int64_t i)
+{
+    const char *at = (const char *)data + (size_t)i * td_dtype_size(type);
+    float f;
+    double d;
+    int32_t whole;
+    switch (type) {
+    case TD_f32:
+        memcpy(&f, at, sizeof f);
+        return (double)f;
+    case TD_f64:
+        memcpy(&d, at, sizeof d);
+        return d;
+    case TD_i32:
+        memcpy(&whole, at, sizeof whole);
+        return whole;
+    default:
+        return (double)*(const uint8_t *)at;
+    }
+}
+
 /* A tensor of n numbers, as doubles, for td_onnx_give_back. */
 static int tensor_of_numbers(struct td_onnx_reader *r, const TdOnnx__Node *from, const char *name,
                              int64_t n, double **v)
@@ -127,10 +149,7 @@ static int tensor_of_numbers(struct td_onnx_reader *r, const TdOnnx__Node *from,
     if (!*v)
         return td_onnx_no_memory(r);
     for (int64_t i = 0; i < n; i++)
-        (*v)[i] = type == TD_f32   ? (double)((const float *)data)[i]
-                  : type == TD_f64 ? ((const double *)data)[i]
-                  : spelled        ? (double)((const int32_t *)data)[i]
-                                   : (double)((const uint8_t *)data)[i];
+        (*v)[i] = number_at(data, spelled && type == TD_u8 ? TD_i32 : type, i);
     return 0;
 }
 

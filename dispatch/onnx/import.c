@@ -330,7 +330,7 @@ int td_import_onnx(struct td_model *model, const void *file, size_t size,
                    struct td_problem *problem)
 {
     struct td_onnx_reader r;
-    td_onnx_reader_init(&r, model, size, problem);
+    td_onnx_reader_init(&r, model, file, size, problem);
     TdOnnx__Model *from = td_onnx_unpack(&r, &td_onnx__model__descriptor, file, size);
     if (!from)
         return r.exhausted ? -ENOMEM : -EINVAL;
