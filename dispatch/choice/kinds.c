@@ -1,6 +1,7 @@
-/* The cache of measured kinds: see kinds.h. A set has eight kinds, whose keys share a cache line. A
- * reader takes no lock: it compares keys, reads the row and compares the key again; a writer sets
- * the key to 0 first. The time of the last use is the number of kinds added until then. */
+/* The cache of measured kinds: see kinds.h. A set has eight kinds, whose keys share a cache line;
+ * the keys of all sets lie together, for who goes through them all. A reader takes no lock: it
+ * compares keys, reads the row and compares the key again; a writer sets the key to 0 first. The
+ * time of the last use is the number of kinds added until then. */
 #include "dispatch/choice/kinds.h"
 
 #include "dispatch/choice/hash.h"
@@ -15,9 +16,9 @@
 #define COUNTED 1024 /* operators whose hits and misses are counted: more than there are */
 #define SHARE 20     /* measuring takes at most 1 / SHARE of the time between two evictions */
 
+static _Alignas(64) _Atomic uint64_t keys[SETS][WAYS]; /* 0: free */
 static struct set {
-    _Alignas(64) _Atomic uint64_t key[WAYS]; /* 0: free */
-    _Atomic(const struct td_impl *) row[WAYS];
+    _Alignas(64) _Atomic(const struct td_impl *) row[WAYS];
     atomic_llong used[WAYS], hits[WAYS];
     struct td_measured measured[WAYS]; /* guarded by lock */
 } sets[SETS];
@@ -47,10 +48,15 @@ static struct set *set_of(uint64_t key)
     return &sets[(key >> 1) % SETS];
 }
 
+static _Atomic uint64_t *keys_of(const struct set *set)
+{
+    return keys[set - sets];
+}
+
 static int find(const struct set *set, uint64_t key)
 {
     for (int i = 0; i < WAYS; i++)
-        if (atomic_load_explicit(&set->key[i], memory_order_acquire) == key)
+        if (atomic_load_explicit(&keys_of(set)[i], memory_order_acquire) == key)
             return i;
     return -1;
 }
@@ -92,7 +98,7 @@ const struct td_impl *td_kind_row(uint64_t key, bool selects)
         atomic_store_explicit(&set->hits[i], hits + 1, memory_order_relaxed);
     }
     atomic_thread_fence(memory_order_acquire);
-    return atomic_load_explicit(&set->key[i], memory_order_relaxed) == key ? row : NULL;
+    return atomic_load_explicit(&keys_of(set)[i], memory_order_relaxed) == key ? row : NULL;
 }
 
 bool td_kind_copy(uint64_t key, struct td_measured *m)
@@ -113,8 +119,7 @@ bool td_kind_nearest(const struct td_measured *like, double most, struct td_meas
     for (int s = 0; s < SETS; s++)
         for (int i = 0; i < WAYS; i++) {
             const struct td_measured *m = &sets[s].measured[i];
-            if (!sets[s].key[i] || m->family != like->family || m->op != like->op ||
-                m->of != like->of)
+            if (!keys[s][i] || m->family != like->family || m->op != like->op || m->of != like->of)
                 continue;
             double factor = fabs(log(m->flops / like->flops));
             if (factor <= log(most) &&
@@ -142,8 +147,8 @@ void td_kind_postpone(const struct td_op *op)
 static int make_room(const struct set *set)
 {
     int at = 0;
-    for (int i = 0; i < WAYS && set->key[at]; i++)
-        if (!set->key[i] || set->used[i] < set->used[at])
+    for (int i = 0; i < WAYS && keys_of(set)[at]; i++)
+        if (!keys_of(set)[i] || set->used[i] < set->used[at])
             at = i;
     return at;
 }
@@ -153,19 +158,19 @@ void td_kind_add(uint64_t key, const struct td_measured *m, int64_t took_ns)
     struct set *set = set_of(key);
     pthread_mutex_lock(&lock);
     int before = find(set, key), i = before >= 0 ? before : make_room(set);
-    bool full = set->key[i] && before < 0;
+    bool full = keys_of(set)[i] && before < 0;
     long long hits = atomic_load(&set->hits[i]);
-    atomic_fetch_sub(&asked, set->key[i] && set->measured[i].asked);
+    atomic_fetch_sub(&asked, keys_of(set)[i] && set->measured[i].asked);
     if (full)
         count(set->measured[i].op, hits, 0);
     count(m->op, 0, 1);
-    atomic_store_explicit(&set->key[i], 0, memory_order_relaxed);
+    atomic_store_explicit(&keys_of(set)[i], 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
     atomic_store_explicit(&set->row[i], m->row, memory_order_relaxed);
     set->measured[i] = *m;
     atomic_store(&set->hits[i], before >= 0 ? hits : 0);
     atomic_store(&set->used[i], atomic_fetch_add(&measured, 1) + 1);
-    atomic_store_explicit(&set->key[i], key, memory_order_release);
+    atomic_store_explicit(&keys_of(set)[i], key, memory_order_release);
     atomic_fetch_add(&asked, m->asked);
     kinds += !full && before < 0;
     evicted += full;
@@ -184,7 +189,7 @@ void td_choices_visit(td_choice_visit *visit, void *arg)
     pthread_mutex_lock(&lock);
     for (int s = 0; s < SETS; s++)
         for (int i = 0; i < WAYS; i++)
-            if (sets[s].key[i])
+            if (keys[s][i])
                 visit(arg, &sets[s].measured[i], atomic_load(&sets[s].hits[i]));
     pthread_mutex_unlock(&lock);
 }
