@@ -63,11 +63,22 @@ int td_weight_create(struct td_weight **weight, const struct td_tensor *like,
     int err = create(weight, like, NULL, room);
     if (err)
         return err;
-    void *data = (*weight)->tensor.data;
     if (like->data)
-        memcpy(data, like->data, td_nbytes(like));
-    else
-        memset(data, 0, td_nbytes(like));
+        memcpy((*weight)->tensor.data, like->data, td_nbytes(like));
+    return 0;
+}
+
+int td_weight_create_scaled(struct td_weight **weight, const struct td_tensor *like, int64_t run,
+                            const double *number, int64_t n, struct td_weight_room *room)
+{
+    int err = create(weight, like, NULL, room);
+    if (err)
+        return err;
+    const float *restrict from = like->data;
+    float *restrict to = (*weight)->tensor.data;
+    for (int64_t at = 0, all = td_numel(like), r = 0; at < all; at += run, r++)
+        for (int64_t i = at; i < at + run; i++)
+            to[i] = (float)((double)from[i] * number[r % n]);
     return 0;
 }
 
@@ -107,7 +118,7 @@ static void form_free(struct td_weight *w, struct form *form)
 static void drop(struct form *form)
 {
     packed.bytes -= (long long)form->taken;
-    free((void *)form->see.data);
+    td_weight_block_free((void *)(uintptr_t)form->see.data, form->see.bytes);
 }
 
 void td_weight_unref(struct td_weight **weight)
@@ -127,7 +138,7 @@ void td_weight_unref(struct td_weight **weight)
     }
     give(w->room, taken_by(w), true);
     pthread_mutex_destroy(&w->lock);
-    free(w->tensor.data);
+    td_weight_block_free(w->tensor.data, td_nbytes(&w->tensor));
     free(w);
 }
 
@@ -199,13 +210,12 @@ static void *filled(struct td_weight *w, size_t bytes, td_weight_fill *fill, voi
     void *data = td_weight_block(bytes);
     if (!data)
         return NULL;
-    memset(data, 0, bytes);
     struct filling filling = {fill, data, arg, &w->tensor, -EFAULT};
     const struct td_stop *before = td_stop_obey(NULL); /* others will use what this call makes */
     td_net_under(net, run_filling, &filling);
     td_stop_obey(before);
     if (filling.err)
-        free(data);
+        td_weight_block_free(data, bytes);
     return filling.err ? NULL : data;
 }
 
@@ -273,7 +283,7 @@ void td_weight_unpack(struct td_weight *weight, void *form, size_t bytes)
 {
     if (form)
         give(weight->room, td_weight_block_size(bytes), false);
-    free(form);
+    td_weight_block_free(form, bytes);
 }
 
 /* Publishes a weight that belongs to this one. With the lock held. */

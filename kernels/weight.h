@@ -28,6 +28,10 @@ struct td_weight_room {
  */
 int td_weight_create(struct td_weight **weight, const struct td_tensor *like,
                      struct td_weight_room *room);
+/* The elements are products of like's, in FP32, with a number in FP64 for each run of so many, the
+ * numbers over again where there are more runs; each is rounded once. */
+int td_weight_create_scaled(struct td_weight **weight, const struct td_tensor *like, int64_t run,
+                            const double *number, int64_t n, struct td_weight_room *room);
 struct td_weight *td_weight_ref(struct td_weight *weight);
 void td_weight_unref(struct td_weight **weight); /* nulls the pointer; NULL is fine */
 

@@ -30,10 +30,13 @@ struct td_weight {
 
 /* ---- weight_block.c ---- */
 
-/* The whole block of so many bytes: on a cache line, with 64 readable bytes behind, which are zero.
- * At least bytes only where they can be counted. */
+/* The whole block of so many bytes: on a cache line, with 64 readable bytes behind. At least bytes
+ * only where they can be counted. */
 size_t td_weight_block_size(size_t bytes);
-void *td_weight_block(size_t bytes); /* for free(); NULL: there is no memory */
+/* All zero; NULL: there is no memory. */
+void *td_weight_block(size_t bytes);
+/* bytes: as it was asked for; NULL is fine. */
+void td_weight_block_free(void *block, size_t bytes);
 
 /* ---- weight_rest.c ---- */
 

@@ -106,19 +106,32 @@ static float at(const struct td_tensor *t, int64_t i, float otherwise)
     return t ? ((const float *)t->data)[td_numel(t) == 1 ? 0 : i] : otherwise;
 }
 
-static void compute(const struct pair *p, float *weight, float *bias)
+/* The bias, and what the weight is multiplied by, of each channel. */
+static void compute(const struct pair *p, double *scale, float *bias)
 {
-    int64_t outer = p->transposed ? p->weight->shape[0] : 1;
-    int64_t inner = td_numel(p->weight) / (outer * p->channels);
-    const float *from = p->weight->data;
-    for (int64_t o = 0; o < outer; o++)
-        for (int64_t c = 0; c < p->channels; c++) {
-            double scale = (double)at(p->scale, c, 1) / sqrt((double)at(p->var, c, 1) + p->eps);
-            for (int64_t i = 0; i < inner && weight; i++)
-                *weight++ = (float)((double)*from++ * scale);
-            double b = (double)at(p->bias, c, 0) - (double)at(p->mean, c, 0);
-            bias[c] = (float)(b * scale + (double)at(p->shift, c, 0));
-        }
+    for (int64_t c = 0; c < p->channels; c++) {
+        scale[c] = (double)at(p->scale, c, 1) / sqrt((double)at(p->var, c, 1) + p->eps);
+        double b = (double)at(p->bias, c, 0) - (double)at(p->mean, c, 0);
+        bias[c] = (float)(b * scale[c] + (double)at(p->shift, c, 0));
+    }
+}
+
+/* Makes the weight, unless it stays the same, and the bias. False: no memory. */
+static bool make(struct td_model *model, const struct pair *p, bool same, struct td_derived *made)
+{
+    struct td_tensor bias = {.dtype = TD_f32, .rank = 1};
+    bias.shape[0] = p->channels;
+    double *scale = malloc(sizeof *scale * (size_t)p->channels);
+    bool done = scale && !td_weight_create(&made->weight[1], &bias, model->room);
+    if (done) {
+        compute(p, scale, td_weight_tensor(made->weight[1])->data);
+        int64_t outer = p->transposed ? p->weight->shape[0] : 1;
+        int64_t run = td_numel(p->weight) / (outer * p->channels);
+        done = same || !td_weight_create_scaled(&made->weight[0], p->weight, run, scale,
+                                                p->channels, model->room);
+    }
+    free(scale);
+    return done;
 }
 
 /* The folded weight, where it differs, and bias, which all plans share. NULL: no memory. */
@@ -136,15 +149,8 @@ static const struct td_derived *fold(struct td_model *model, const struct pair *
     memcpy(made.key.shape, p->weight->shape, sizeof(int64_t) * (size_t)p->weight->rank);
     pthread_mutex_lock(&model->lock_);
     const struct td_derived *found = td_derived_find(model, &made.key);
-    struct td_tensor weight = *p->weight, bias = {.dtype = TD_f32, .rank = 1};
-    bias.shape[0] = p->channels;
-    weight.data = NULL;
-    if (!found && (same || !td_weight_create(&made.weight[0], &weight, model->room)) &&
-        !td_weight_create(&made.weight[1], &bias, model->room)) {
-        compute(p, same ? NULL : td_weight_tensor(made.weight[0])->data,
-                td_weight_tensor(made.weight[1])->data);
+    if (!found && make(model, p, same, &made))
         found = td_derived_add(model, &made);
-    }
     if (!found) {
         td_weight_unref(&made.weight[0]);
         td_weight_unref(&made.weight[1]);
