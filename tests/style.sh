@@ -22,7 +22,7 @@ may_include=(
 )
 # The public headers of a folder: those of the rooms in it that others may enter, and its lists.
 declare -A public=(
-    [kernels]='(kernels|chance|weight|half|level|loops/fused|jit/(code|functions)|onednn/text|view|memo|elementwise|sizes|hash|trap)\.h|[a-z]+\.def'
+    [kernels]='(kernels|chance|linear|weight|half|level|loops/fused|jit/(code|functions)|onednn/text|view|memo|elementwise|sizes|hash|trap)\.h|[a-z]+\.def'
     [pools]='pools\.h'
     [dispatch]='(dispatch|call/sample|choice/(library|peaks|tune)|graph/cache|model/model)\.h|[a-z]+/[a-z]+\.def'
     [api]='api\.h|[a-z]+\.def|(json/json|files/files)\.h'

@@ -11,6 +11,7 @@
  * may fail with all the numbers and still be right, so it is refused only if all lead to the same
  * message, and this is about kinds, types, or sizes that are not free. */
 #include "dispatch/plan/plan.h"
+#include "kernels/linear.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -30,12 +31,11 @@
  * squeezed and broadcast, another one, and one above the limits that models clamp sizes to. */
 static const int64_t guesses[] = {64, 1, 192, 2000};
 
-/* Operators whose messages name all sizes that do not fit: if the message is the same for all
- * guesses, it is about sizes that are not guessed. */
-static const char *const naming[] = {
-    "matmul",       "mm",     "bmm",    "addmm",  "linear",     "linear_scaled",
-    "dense_scaled", "conv1d", "conv2d", "conv3d", "layer_norm", "convolution",
-    "add",          "sub",    "mul",    "div"};
+/* Operators, beside linear ones, whose messages name all sizes that do not fit: if the message is
+ * the same for all guesses, it is about sizes that are not guessed. */
+static const char *const naming[] = {"matmul", "mm",     "bmm",        "addmm",       "conv1d",
+                                     "conv2d", "conv3d", "layer_norm", "convolution", "add",
+                                     "sub",    "mul",    "div"};
 
 enum known { KNOWN, GUESSED, UNKNOWN }; /* a value's type and sizes */
 
@@ -151,6 +151,7 @@ static void judge_refused(struct td_walk *walk, const char *op, const struct td_
     const struct td_handle *handle = walk->run.handle;
     if (!of(walk)->guessed)
         return;
+    walk->misfit = walk->misfit || (handle && td_is_linear(handle->op));
     for (size_t i = 0; i < sizeof naming / sizeof *naming && handle && !walk->misfit; i++)
         walk->misfit = !strcmp(naming[i], handle->schema.name);
     walk->misfit = walk->misfit ||

@@ -3,6 +3,7 @@
  * and some have another tensor as operand, such as the residual of a block. */
 #include "dispatch/call/own.h"
 #include "dispatch/passes/passes.h"
+#include "kernels/linear.h"
 #include "kernels/loops/fused.h"
 #include "kernels/onednn/text.h"
 
@@ -11,9 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const heavy[] = {"conv2d_channels_last", "linear", "linear_scaled", "dense",
-                                    "dense_scaled",         NULL};
 
 struct follow { /* the steps that follow one and become its post-ops */
     char text[TD_POSTS * TD_POST_TEXT];
@@ -155,6 +153,11 @@ static int attach(struct td_plan *plan, const struct follow *f, struct td_plan_s
     return 0;
 }
 
+static bool is_convolution(const struct td_plan_step *step)
+{
+    return !strcmp(step->handle->schema.name, "conv2d_channels_last");
+}
+
 struct selected {
     const struct td_impl *row; /* NULL: an error */
     double us;                 /* what it takes; 0: it was not measured */
@@ -189,8 +192,7 @@ static bool is_taken(struct posts *p, const struct td_plan_step *plain,
 {
     const double step_us = 0.3;
     struct selected fused = select_row(p, with);
-    if (!fused.row || fused.contested ||
-        !strcmp(plain->handle->schema.name, "conv2d_channels_last"))
+    if (!fused.row || fused.contested || is_convolution(plain))
         return fused.row;
     struct selected alone = select_row(p, plain);
     if (fused.row == alone.row)
@@ -241,9 +243,12 @@ int td_pass_post(struct td_model *model, struct td_plan *plan, struct td_model_p
     struct posts p = {.plan = plan, .pass = pass, .binding = td_binding_create(plan)};
     int err = p.binding ? td_plan_find_readers(plan, &p.readers) : -ENOMEM;
     (void)model;
-    for (int s = 0; s < plan->n_steps && !err; s++)
-        if (td_step_is(&plan->step[s], heavy) && !td_step_arg(&plan->step[s], "activation"))
+    for (int s = 0; s < plan->n_steps && !err; s++) {
+        const struct td_plan_step *step = &plan->step[s];
+        if (step->handle && (is_convolution(step) || td_is_linear(step->handle->op)) &&
+            !td_step_arg(step, "activation"))
             err = follow_one(&p, s);
+    }
     td_binding_free(&p.binding);
     td_plan_free_readers(&p.readers);
     return err;

@@ -2,6 +2,7 @@
  * their results, or to those of `linear` and of both with scales, as the bias. These operators
  * apply post-ops. */
 #include "dispatch/passes/passes.h"
+#include "kernels/linear.h"
 #include "kernels/loops/fused.h"
 
 #include <errno.h>
@@ -100,7 +101,6 @@ static void take_bias(struct product *p, int s)
 
 int td_pass_product(struct td_model *model, struct td_plan *plan, struct td_model_pass *pass)
 {
-    static const char *const linear[] = {"dense", "dense_scaled", "linear", "linear_scaled", NULL};
     struct product p = {.plan = plan, .pass = pass, .dense = td_registry_find("dense")};
     int err = td_plan_find_readers(plan, &p.readers);
     (void)model;
@@ -117,7 +117,7 @@ int td_pass_product(struct td_model *model, struct td_plan *plan, struct td_mode
             if (why)
                 td_pass_refuse(pass, step, why);
         }
-        if (td_step_is(step, linear))
+        if (step->handle && td_is_linear(step->handle->op))
             take_bias(&p, s);
     }
     td_plan_free_readers(&p.readers);

@@ -3,6 +3,7 @@
  * dense, which is linear of a weight that lies as matmul wants it, [in_features, out_features].
  * linear_scaled and dense_scaled are the same of an INT8 weight with scales for each of the
  * out_features, which becomes FP32 a panel at a time, in the first cache. */
+#include "kernels/linear.h"
 #include "kernels/product/product.h"
 
 #include <errno.h>
@@ -108,6 +109,11 @@ static int rule_scaled(struct td_call *call)
             call, "scale: must be one number, [%lld] or %s; blocks must divide in_features",
             (long long)n, is_turned(call) ? "[out_features, blocks]" : "[blocks, out_features]");
     return 0;
+}
+
+bool td_is_linear(const struct td_op *op)
+{
+    return op->rule == rule_linear || op->rule == rule_scaled;
 }
 
 /* What PyTorch's graphs call fusions. */

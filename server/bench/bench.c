@@ -5,6 +5,7 @@
 #include "server/bench/bench.h"
 #include "server/commands/terminal.h"
 
+#include "kernels/linear.h"
 #include "kernels/weight.h"
 
 #include <errno.h>
@@ -87,13 +88,9 @@ static int name_letters(struct context *x, const struct td_case *c, struct td_na
 }
 
 /* Whether the second tensor is what a server stores: a weight. */
-static bool has_weight(const char *op)
+static bool has_weight(const struct td_handle *handle)
 {
-    static const char *const ops[] = {"linear", "linear_scaled", "dense", "dense_scaled"};
-    bool has = !strncmp(op, "conv2d", 6);
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        has |= !strcmp(op, ops[i]);
-    return has;
+    return td_is_linear(handle->op) || !strncmp(handle->schema.name, "conv2d", 6);
 }
 
 /* The tensors of a case by the operator's parameter names, the second one stored as a weight. */
@@ -109,7 +106,7 @@ static int name_tensors(struct context *x, const struct td_case *c, const struct
                                  {.kind = TD_KIND_tensor, .tensor = c->shape[n]}};
         if (td_bench_fill(x->arena, &arg->value.tensor))
             return -ENOMEM;
-        bool stored = n == 1 && has_weight(handle->schema.name);
+        bool stored = n == 1 && has_weight(handle);
         if (stored) {
             if (td_weight_create(weight, &arg->value.tensor, NULL))
                 return -ENOMEM;
