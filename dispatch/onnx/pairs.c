@@ -3,7 +3,6 @@
  * QLinearConv, QLinearMatMul and QGemm; what only moves elements, or takes the largest, is done to
  * the 8 bits where the pair has the same scale. Others stay: plans make one loop of them. */
 #include "dispatch/onnx/pairs.h"
-#include "kernels/elementwise.h"
 
 #include <errno.h>
 #include <math.h>
@@ -99,9 +98,8 @@ static bool is_bias(const struct td_pairs *p, int value, const struct scaled *x,
         if (!(fabs(scale - given) <= 1e-6 * scale))
             return false;
     }
-    for (int64_t i = 0; i < td_numel(b.nought); i++)
-        if (td_get_real(b.nought, i) != 0)
-            return false;
+    if (!td_pairs_are_zero(b.nought))
+        return false;
     *whole = b.value;
     return true;
 }

@@ -4,6 +4,7 @@
 #define TD_DISPATCH_ONNX_PAIRS_H
 
 #include "dispatch/onnx/file.h"
+#include "kernels/elementwise.h"
 
 #include <string.h>
 
@@ -58,6 +59,15 @@ static inline bool td_pairs_is_plain_gemm(const struct td_node *node)
             return false;
     }
     return td_node_int(node, "transA", 0) == 0;
+}
+
+/* Whether all zero points are 0. */
+static inline bool td_pairs_are_zero(const struct td_tensor *points)
+{
+    int64_t i = 0, n = td_numel(points);
+    while (i < n && td_get_real(points, i) == 0)
+        i++;
+    return i == n;
 }
 
 /* Puts a node of another operator, with the attributes of node at, in the place of node last, whose

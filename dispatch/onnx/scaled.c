@@ -42,15 +42,6 @@ static bool is_multiplied(const struct td_pairs *p, const struct td_node *mul, i
     return false;
 }
 
-/* Whether these are n zeros of INT8. */
-static bool are_zero(const struct td_tensor *t, int64_t n)
-{
-    bool are = t && t->dtype == TD_i8 && td_numel(t) == n;
-    for (int64_t i = 0; are && i < n; i++)
-        are = !((const int8_t *)t->data)[i];
-    return are;
-}
-
 static bool is_dequantized(const struct td_pairs *p, const struct td_node *node, int axis,
                            struct weight *w)
 {
@@ -62,10 +53,11 @@ static bool is_dequantized(const struct td_pairs *p, const struct td_node *node,
     w->value = td_pairs_operand(node, "x");
     w->scale = td_pairs_operand(node, "x_scale");
     const struct td_tensor *by = td_pairs_constant(p, w->scale);
+    const struct td_tensor *zero = td_pairs_constant(p, td_pairs_operand(node, "x_zero_point"));
     bool has_zero = td_node_find(node, "x_zero_point") >= 0;
     return by && by->rank <= 1 && (td_numel(by) == 1 || (given < 0 ? given + 2 : given) == axis) &&
-           (!has_zero ||
-            are_zero(td_pairs_constant(p, td_pairs_operand(node, "x_zero_point")), td_numel(by)));
+           (!has_zero || (zero && zero->dtype == TD_i8 && td_numel(zero) == td_numel(by) &&
+                          td_pairs_are_zero(zero)));
 }
 
 /* Whether the value is a matrix made of INT8 for its only reader, a scale for each number of
