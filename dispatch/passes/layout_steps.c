@@ -7,19 +7,13 @@
 
 /* ---- arguments ---- */
 
-static struct td_tensor *tensor_of(const struct td_plan_step *step, const struct td_plan_use *use)
-{
-    struct td_value *v = &step->arg[use->arg].value;
-    return use->element < 0 ? &v->tensor : &v->tensors.v[use->element];
-}
-
 /* Replaces the use by one of the value's twin. */
 static int turn(struct layout *l, const struct td_plan_step *step, struct td_plan_use *use)
 {
     int twin = td_layout_twin(l, use->value, step->node);
     if (twin < 0)
         return twin;
-    *tensor_of(step, use) = *td_like(l, twin);
+    *td_step_tensor(step, use) = *td_like(l, twin);
     use->value = twin;
     return 0;
 }
@@ -183,7 +177,7 @@ static bool is_cat(const struct layout *l, const struct td_plan_step *step)
         return false;
     for (int i = 0; i < step->arg[0].value.tensors.n; i++) {
         const struct td_plan_use *use = td_step_use(step, 0, i);
-        if (!use || !td_layout_is_whole(l, use, tensor_of(step, use)) ||
+        if (!use || !td_layout_is_whole(l, use, td_step_tensor(step, use)) ||
             td_like(l, use->value)->rank != 4 ||
             td_like(l, use->value)->dtype != td_like(l, step->value)->dtype)
             return false;

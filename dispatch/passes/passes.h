@@ -29,6 +29,8 @@ void td_pass_refuse(struct td_model_pass *pass, const struct td_plan_step *step,
 
 /* The step's argument for the operator's parameter of that name; NULL: it is not given. */
 struct td_named *td_step_arg(const struct td_plan_step *step, const char *name);
+/* The tensor by which the step sees the value that it uses. */
+struct td_tensor *td_step_tensor(const struct td_plan_step *step, const struct td_plan_use *use);
 /* The value that this argument is; -1 if it is a constant, or only a view of a value. */
 int td_step_value(const struct td_plan *plan, const struct td_plan_step *step, const char *name);
 /* The argument of that name if it is a constant tensor in FP32; else NULL. */

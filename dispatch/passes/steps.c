@@ -35,6 +35,12 @@ struct td_named *td_step_arg(const struct td_plan_step *step, const char *name)
     return i < 0 ? NULL : &step->arg[i];
 }
 
+struct td_tensor *td_step_tensor(const struct td_plan_step *step, const struct td_plan_use *use)
+{
+    struct td_value *v = &step->arg[use->arg].value;
+    return use->element < 0 ? &v->tensor : &v->tensors.v[use->element];
+}
+
 int td_step_value(const struct td_plan *plan, const struct td_plan_step *step, const char *name)
 {
     int i = find_arg(step, name);

@@ -28,12 +28,6 @@ struct looking { /* the state of the pass; view and like are of the present step
     struct td_tensor like[TD_MAX_OUTS]; /* their types and shapes, with the views' strides */
 };
 
-static struct td_tensor *tensor_of(const struct td_plan_step *step, const struct td_plan_use *use)
-{
-    struct td_value *v = &step->arg[use->arg].value;
-    return use->element < 0 ? &v->tensor : &v->tensors.v[use->element];
-}
-
 /* Whether the step only moves elements (*moves); then finds its results as views. -ENOMEM. */
 static int look_at(struct looking *l, const struct td_plan_step *step, bool *moves)
 {
@@ -51,7 +45,7 @@ static int look_at(struct looking *l, const struct td_plan_step *step, bool *mov
         l->like[i] = call->out[i];
         l->like[i].stride = l->view[i].stride;
         *moves = td_view_of(call, i, &l->view[i]) && l->view[i].from == &call->arg[0].tensor &&
-                 td_view_through(&l->view[i], &l->like[i], tensor_of(step, l->base));
+                 td_view_through(&l->view[i], &l->like[i], td_step_tensor(step, l->base));
     }
     return 0;
 }
@@ -62,7 +56,7 @@ static bool see_through(const struct looking *l, const struct td_plan_step *step
                         const struct td_plan_use *use, int result, struct td_plan_use *now,
                         struct td_tensor *t, int64_t *stride)
 {
-    const struct td_tensor *seen = tensor_of(step, use);
+    const struct td_tensor *seen = td_step_tensor(step, use);
     int64_t size = (int64_t)td_dtype_size(seen->dtype), unit = 1;
     struct td_view view = {.offset = (int64_t)use->offset / size};
     for (int d = seen->rank - 1; d >= 0; unit *= seen->shape[d--])
@@ -103,7 +97,7 @@ static const char *object(struct looking *l, const struct td_plan_step *reader,
                           const struct td_plan_use *use, const struct td_tensor *t)
 {
     const struct td_impl *row = reader->handle->op->impls;
-    struct td_tensor *place = tensor_of(reader, use), before = *place;
+    struct td_tensor *place = td_step_tensor(reader, use), before = *place;
     struct td_run *run = &l->binding->run;
     size_t scratch;
     while (row->run && !row->strided)
@@ -145,7 +139,7 @@ static const char *ask(struct looking *l, int result, const struct reader *r, bo
         return object(l, step, &now, &t);
     if (!keep_strides(l->plan, &t))
         return "there is no memory";
-    *tensor_of(step, &step->use[r->use]) = t;
+    *td_step_tensor(step, &step->use[r->use]) = t;
     step->use[r->use] = now;
     return NULL;
 }
