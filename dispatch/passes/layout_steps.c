@@ -29,16 +29,30 @@ static void turn_pixel(struct td_tensor *t)
 
 /* ---- steps that can be turned ---- */
 
+/* The use by which the step takes a whole image as its first argument; NULL: it takes none. */
+static const struct td_plan_use *image_of(const struct layout *l, const struct td_plan_step *step)
+{
+    const struct td_plan_use *use = td_step_use(step, 0, -1);
+    bool image = use && td_layout_is_whole(l, use, &step->arg[0].value.tensor) &&
+                 td_like(l, use->value)->rank == 4;
+    return image ? use : NULL;
+}
+
+/* Whether that image has a twin. */
+static bool takes_twin(const struct layout *l, const struct td_plan_step *step)
+{
+    const struct td_plan_use *use = image_of(l, step);
+    return use && l->twin[use->value] >= 0;
+}
+
 bool td_layout_is_conv(const struct layout *l, const struct td_plan_step *step)
 {
-    const struct td_plan_use *input = td_step_use(step, 0, -1);
+    const struct td_plan_use *input = image_of(l, step);
     const struct td_named *padding = td_step_arg(step, "padding");
     bool plain = step->handle == td_registry_find("conv2d") ||
                  (step->handle == td_registry_find("convolution") &&
                   td_step_number(step, "transposed", 0) == 0);
-    return plain && input && td_layout_is_whole(l, input, &step->arg[0].value.tensor) &&
-           td_like(l, input->value)->rank == 4 &&
-           td_like(l, input->value)->dtype & (TD_f32 | TD_bf16 | TD_f16) &&
+    return plain && input && td_like(l, input->value)->dtype & (TD_f32 | TD_bf16 | TD_f16) &&
            (!padding || padding->value.kind != TD_KIND_str) && step->n_uses == 1;
 }
 
@@ -135,11 +149,9 @@ static int turn_pointwise(struct layout *l, struct td_plan_step *step)
 static bool is_mean(const struct layout *l, const struct td_plan_step *step, bool *keeps)
 {
     const char *name = step->handle->schema.name;
-    const struct td_plan_use *use = td_step_use(step, 0, -1);
     bool pool = !strcmp(name, "adaptive_avg_pool2d") || !strcmp(name, "_adaptive_avg_pool2d");
     const struct td_named *dims = td_step_arg(step, pool ? "output_size" : "dim");
-    if (!use || !td_layout_is_whole(l, use, &step->arg[0].value.tensor) ||
-        l->twin[use->value] < 0 || !dims || td_step_arg(step, "dtype"))
+    if (!takes_twin(l, step) || !dims || td_step_arg(step, "dtype"))
         return false;
     const int64_t *v = dims->value.ints.v;
     bool two = dims->value.kind == TD_KIND_ints && dims->value.ints.n == 2;
@@ -198,10 +210,7 @@ static int turn_cat(struct layout *l, struct td_plan_step *step)
 /* Whether it quantizes an image, whose twin there is, as its elements want it. */
 static bool is_quantized(const struct layout *l, const struct td_plan_step *step)
 {
-    const struct td_plan_use *use = td_step_use(step, 0, -1);
-    return !strcmp(step->handle->full, "dynamic_quantize_linear") && use &&
-           td_layout_is_whole(l, use, &step->arg[0].value.tensor) &&
-           td_like(l, use->value)->rank == 4 && l->twin[use->value] >= 0;
+    return !strcmp(step->handle->full, "dynamic_quantize_linear") && takes_twin(l, step);
 }
 
 static int turn_quantized(struct layout *l, struct td_plan_step *step)
@@ -218,11 +227,8 @@ static const char *pool_of(const struct layout *l, const struct td_plan_step *st
 {
     static const char *const pools[][2] = {{"max_pool2d", "max_pool3d"},
                                            {"avg_pool2d", "avg_pool3d"}};
-    const struct td_plan_use *use = td_step_use(step, 0, -1);
-    for (int i = 0; use && i < 2; i++)
-        if (!strcmp(step->handle->full, pools[i][0]) && step->n_uses == 1 &&
-            td_layout_is_whole(l, use, &step->arg[0].value.tensor) &&
-            td_like(l, use->value)->rank == 4 && l->twin[use->value] >= 0)
+    for (int i = 0; i < 2; i++)
+        if (!strcmp(step->handle->full, pools[i][0]) && step->n_uses == 1 && takes_twin(l, step))
             return pools[i][1];
     return NULL;
 }
@@ -256,12 +262,9 @@ static int turn_pool(struct layout *l, struct td_plan_step *step, const char *po
 /* Whether the step is a pad of h and w only. */
 static bool is_pad(const struct layout *l, const struct td_plan_step *step)
 {
-    const struct td_plan_use *use = td_step_use(step, 0, -1);
     const struct td_named *pad = td_step_arg(step, "pad");
-    return !strcmp(step->handle->full, "constant_pad_nd") && use && step->n_uses == 1 &&
-           td_layout_is_whole(l, use, &step->arg[0].value.tensor) &&
-           td_like(l, use->value)->rank == 4 && l->twin[use->value] >= 0 && pad &&
-           pad->value.kind == TD_KIND_ints && pad->value.ints.n == 4;
+    return !strcmp(step->handle->full, "constant_pad_nd") && step->n_uses == 1 &&
+           takes_twin(l, step) && pad && pad->value.kind == TD_KIND_ints && pad->value.ints.n == 4;
 }
 
 static int turn_pad(struct layout *l, struct td_plan_step *step)
