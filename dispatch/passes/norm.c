@@ -37,30 +37,34 @@ static bool varies(const struct td_plan_step *step, const char *name)
     return arg && arg->value.kind != TD_KIND_none && !td_step_constant(step, name);
 }
 
-/* Why the normalisation cannot be folded; NULL: it can, and p is filled. between: the convolution's
- * result. */
-static const char *look(const struct td_plan_step *conv, const struct td_plan_step *norm,
-                        const struct td_tensor *between, struct pair *p)
+/* Why nothing can be folded into the convolution; NULL: p is filled with what it has. */
+static const char *look_at_conv(const struct td_plan_step *conv, struct pair *p)
 {
     *p = (struct pair){.weight = td_step_constant(conv, "weight"),
                        .bias = td_step_constant(conv, "bias"),
-                       .scale = td_step_constant(norm, "weight"),
-                       .shift = td_step_constant(norm, "bias"),
-                       .mean = td_step_constant(norm, "running_mean"),
-                       .var = td_step_constant(norm, "running_var"),
-                       .eps = td_step_number(norm, "eps", 1e-5),
                        .transposed = is_transposed(conv)};
     if (!p->weight || varies(conv, "bias"))
         return "the convolution's weight or bias is no constant in FP32";
+    if (p->transposed && td_step_number(conv, "groups", 1) != 1)
+        return "the transposed convolution has groups";
+    p->channels = p->weight->shape[p->transposed];
+    return td_numel(p->weight) ? NULL : "the weight is empty";
+}
+
+/* Why the normalisation cannot be folded; NULL: it can, and p is filled. between: the convolution's
+ * result. */
+static const char *look(const struct td_plan_step *norm, const struct td_tensor *between,
+                        struct pair *p)
+{
+    p->scale = td_step_constant(norm, "weight");
+    p->shift = td_step_constant(norm, "bias");
+    p->mean = td_step_constant(norm, "running_mean");
+    p->var = td_step_constant(norm, "running_var");
+    p->eps = td_step_number(norm, "eps", 1e-5);
     if (!p->mean || !p->var || varies(norm, "weight") || varies(norm, "bias"))
         return "the normalisation's numbers are no constants in FP32";
     if (td_step_number(norm, "training", 0) != 0)
         return "it normalises by its input's own statistics";
-    if (p->transposed && td_step_number(conv, "groups", 1) != 1)
-        return "the transposed convolution has groups";
-    p->channels = p->weight->shape[p->transposed];
-    if (!td_numel(p->weight))
-        return "the weight is empty";
     /* Without a batch dimension, the second dimension of an image is its height. */
     return td_numel(p->var) == p->channels && between->rank == p->weight->rank
                ? NULL
@@ -81,22 +85,13 @@ static bool is_affine(const struct td_tensor *t, const struct td_tensor *image)
 }
 
 /* The same for a product or sum; constant: its operand beside the convolution's result. */
-static const char *look_affine(const struct td_plan_step *conv, const struct td_plan_step *step,
-                               const struct td_tensor *constant, const struct td_tensor *between,
-                               struct pair *p)
+static const char *look_affine(const struct td_plan_step *step, const struct td_tensor *constant,
+                               const struct td_tensor *between, struct pair *p)
 {
-    *p = (struct pair){.weight = td_step_constant(conv, "weight"),
-                       .bias = td_step_constant(conv, "bias"),
-                       .transposed = is_transposed(conv)};
-    if (!p->weight || varies(conv, "bias"))
-        return "the convolution's weight or bias is no constant in FP32";
-    if (p->transposed && td_step_number(conv, "groups", 1) != 1)
-        return "the transposed convolution has groups";
     if (td_step_number(step, "alpha", 1) != 1)
         return "what is added is scaled";
-    p->channels = p->weight->shape[p->transposed];
     *(td_step_is(step, sums) ? &p->shift : &p->scale) = constant;
-    return td_numel(p->weight) && between->rank == p->weight->rank && is_affine(constant, between)
+    return between->rank == p->weight->rank && is_affine(constant, between)
                ? NULL
                : "it is not one number, or one a channel";
 }
@@ -229,9 +224,8 @@ static void fold_one(struct folding *f, struct td_plan_step *norm)
         }
     const char *no = f->readers[value] > 1 ? "others read the convolution" : NULL;
     const struct td_tensor *between = &plan->value[value].like;
-    no = no         ? no
-         : constant ? look_affine(conv, norm, constant, between, &p)
-                    : look(conv, norm, between, &p);
+    no = no ? no : look_at_conv(conv, &p);
+    no = no ? no : constant ? look_affine(norm, constant, between, &p) : look(norm, between, &p);
     no = no || are_lasting(plan, &p) ? no : "the numbers are computed in each plan";
     const struct td_derived *folded = no ? NULL : fold(f->model, &p);
     if (!folded) {
