@@ -1,5 +1,6 @@
 /* ONNX's operators that change shapes, or move elements without looking at them. */
 #include "dispatch/onnx/ops/onnx.h"
+#include "dispatch/onnx/ops/window.h"
 #include "dispatch/walk/walk.h"
 #include "kernels/sizes.h"
 
@@ -216,17 +217,6 @@ void td_onnx_slice(struct td_onnx *n)
 
 /* ---- pads ---- */
 
-/* As ATen has them: the last dimension's first. */
-static void let_pads(struct td_onnx *n, const int64_t *begin, const int64_t *end, int rank)
-{
-    int64_t pads[2 * TD_MAX_RANK];
-    for (int d = 0; d < rank; d++) {
-        pads[2 * (rank - 1 - d)] = begin[d];
-        pads[2 * (rank - 1 - d) + 1] = end[d];
-    }
-    let_ints(n, "pads", pads, 2 * rank);
-}
-
 /* Where element i of a padded dimension lies in the unpadded one. */
 static int64_t source(int64_t i, int64_t size, char mode)
 {
@@ -283,7 +273,7 @@ void td_onnx_pad(struct td_onnx *n)
         return put(n, 0, *at(n, "data"));
     }
     double value = real(n, has(n, "constant_value") ? "constant_value" : "value", 0);
-    let_pads(n, begin, end, rank);
+    td_onnx_let_around(n, "pads", begin, end, rank);
     let(n, "value", td_item_float(value));
     if (!(tensor_of(n, "data")->dtype & TD_FLOATS))
         let_int(n, "value", whole(n, "constant_value", 0));
@@ -306,7 +296,7 @@ void td_onnx_center_crop_pad(struct td_onnx *n)
         begin[d] = more / 2;
         end[d] = more - begin[d];
     }
-    let_pads(n, begin, end, rank);
+    td_onnx_let_around(n, "pads", begin, end, rank);
     give(n, "constant_pad_nd(input_data, pads)");
 }
 
