@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static int no_memory(struct td_pt2_graph *graph)
+int td_pt2_no_memory(struct td_pt2 *pt2)
 {
-    return td_problem_set(graph->pt2->problem, ENOMEM, "no memory for the model's graph");
+    return td_problem_set(pt2->problem, ENOMEM, "no memory for the model");
 }
 
 int td_pt2_refuse(struct td_pt2_graph *graph, const char *format, ...)
@@ -73,7 +73,7 @@ static int add_name(void *arg, const char *name)
     graph->key[at] = (struct td_pt2_key){.name = name, .at = at};
     graph->value[at] = td_arena_zalloc(graph->pt2->arena, sizeof **graph->value);
     if (!graph->value[at])
-        return no_memory(graph);
+        return td_pt2_no_memory(graph->pt2);
     graph->value[at]->number = graph->value[at]->loaded = graph->value[at]->becomes = -1;
     return 0;
 }
@@ -91,7 +91,7 @@ int td_pt2_begin(struct td_pt2_graph *graph, struct td_pt2 *pt2, const cJSON *js
     graph->key = td_arena_zalloc(pt2->arena, sizeof *graph->key * (size_t)(n + 1));
     graph->value = td_arena_zalloc(pt2->arena, sizeof *graph->value * (size_t)(n + 1));
     if (!graph->key || !graph->value)
-        return no_memory(graph);
+        return td_pt2_no_memory(graph->pt2);
     err = for_names(json, add_name, graph);
     err = err ? err : td_pt2_sort(graph->key, graph->n_keys, "values", pt2->problem);
     const cJSON *metas = td_pt2_get(json, "tensor_values");
@@ -137,7 +137,7 @@ static int leaf_operand(struct td_pt2_graph *graph, const struct td_pt2_leaf *le
     if (o->constant.kind != TD_KIND_str)
         return 0;
     o->constant.str = td_program_text(graph->pt2->model, o->constant.str, strlen(o->constant.str));
-    return o->constant.str ? 0 : no_memory(graph);
+    return o->constant.str ? 0 : td_pt2_no_memory(graph->pt2);
 }
 
 /* A list of plain numbers becomes one constant: false when it is no such list. */
@@ -174,7 +174,7 @@ static int list_operand(struct td_pt2_graph *graph, const cJSON *member, struct 
     struct td_node_operand *list =
         td_program_alloc(graph->pt2->model, sizeof *list * (size_t)(n + 1));
     if (!list)
-        return no_memory(graph);
+        return td_pt2_no_memory(graph->pt2);
     for (const cJSON *item = member->child; item && !err; item = item->next) {
         struct td_pt2_leaf leaf = td_pt2_leaf(member->string, item);
         err = leaf_operand(graph, &leaf, &list[o->n++]);
@@ -215,9 +215,9 @@ static int graph_operand(struct td_pt2_graph *graph, const cJSON *member, struct
     const cJSON *json = td_pt2_get(member, "graph"), *inputs = td_pt2_get(json, "inputs");
     o->kind = TD_OPERAND_graph;
     o->graph = td_program_alloc(graph->pt2->model, sizeof *o->graph);
-    int n = cJSON_GetArraySize(inputs), err = o->graph ? 0 : no_memory(graph);
+    int n = cJSON_GetArraySize(inputs), err = o->graph ? 0 : td_pt2_no_memory(graph->pt2);
     int *input = err ? NULL : td_program_alloc(graph->pt2->model, sizeof *input * (size_t)(n + 1));
-    err = err ? err : input ? td_pt2_begin(&inner, graph->pt2, json) : no_memory(graph);
+    err = err ? err : input ? td_pt2_begin(&inner, graph->pt2, json) : td_pt2_no_memory(graph->pt2);
     for (const cJSON *i = inputs && !err ? inputs->child : NULL; i && !err; i = i->next) {
         const cJSON *argument = td_pt2_argument(i);
         struct td_pt2_leaf leaf = {0};
@@ -263,7 +263,7 @@ int td_pt2_operands(struct td_pt2_graph *graph, const cJSON *json, int skip, int
     int room = cJSON_GetArraySize(inputs) + before + 1, err = 0;
     struct td_node_operand *o = td_program_alloc(graph->pt2->model, sizeof *o * (size_t)room);
     if (!o)
-        return no_memory(graph);
+        return td_pt2_no_memory(graph->pt2);
     *operands = o;
     *n = before;
     for (const cJSON *in = inputs ? inputs->child : NULL; in && !err; in = in->next) {
@@ -273,7 +273,7 @@ int td_pt2_operands(struct td_pt2_graph *graph, const cJSON *json, int skip, int
             continue;
         struct td_node_operand *to = &o[(*n)++];
         if (name && *name && !(to->name = td_program_text(graph->pt2->model, name, strlen(name))))
-            return no_memory(graph);
+            return td_pt2_no_memory(graph->pt2);
         err = operand(graph, argument, to);
     }
     return err;
@@ -287,7 +287,7 @@ int td_pt2_append(struct td_pt2_graph *graph, const struct td_node *node)
         int room = graph->room ? 2 * graph->room : 32;
         struct td_node *more = td_arena_alloc(graph->pt2->arena, sizeof *more * (size_t)room);
         if (!more)
-            return no_memory(graph);
+            return td_pt2_no_memory(graph->pt2);
         if (graph->n_nodes)
             memcpy(more, graph->node, sizeof *more * (size_t)graph->n_nodes);
         graph->node = more;
@@ -295,7 +295,7 @@ int td_pt2_append(struct td_pt2_graph *graph, const struct td_node *node)
     }
     int *out = td_program_alloc(graph->pt2->model, sizeof *out * (size_t)node->n_outs);
     if (!out)
-        return no_memory(graph);
+        return td_pt2_no_memory(graph->pt2);
     if (node->n_outs)
         memcpy(out, node->out, sizeof *out * (size_t)node->n_outs);
     graph->node[graph->n_nodes] = *node;
@@ -306,7 +306,7 @@ int td_pt2_append(struct td_pt2_graph *graph, const struct td_node *node)
 int td_pt2_output(struct td_pt2_graph *graph, const cJSON *argument, int *number)
 {
     struct td_node_operand *o = td_program_alloc(graph->pt2->model, sizeof *o);
-    int err = o ? operand(graph, argument, o) : no_memory(graph);
+    int err = o ? operand(graph, argument, o) : td_pt2_no_memory(graph->pt2);
     *number = err ? -1 : o->value;
     if (err || o->kind == TD_OPERAND_value)
         return err;
@@ -330,7 +330,7 @@ int td_pt2_end(struct td_pt2_graph *graph, struct td_node_graph *into)
     if (!into->output) { /* else they are known */
         int *output = td_program_alloc(graph->pt2->model, sizeof *output * (size_t)(n + 1));
         if (!output)
-            return no_memory(graph);
+            return td_pt2_no_memory(graph->pt2);
         for (const cJSON *o = outputs->child; o && !err; o = o->next)
             err = td_pt2_output(graph, o, &output[into->n_outputs++]);
         into->output = output;
@@ -338,7 +338,7 @@ int td_pt2_end(struct td_pt2_graph *graph, struct td_node_graph *into)
     }
     into->node = err ? NULL : td_program_alloc(graph->pt2->model, bytes);
     if (!into->node)
-        return err ? err : no_memory(graph);
+        return err ? err : td_pt2_no_memory(graph->pt2);
     if (bytes)
         memcpy(into->node, graph->node, bytes);
     into->n_nodes = graph->n_nodes;

@@ -13,11 +13,6 @@
 #define LEAST_VERSION 7
 #define MOST_VERSION 8
 
-static int no_memory(struct td_pt2 *pt2)
-{
-    return td_problem_set(pt2->problem, ENOMEM, "no memory for the model");
-}
-
 /* ---- ports ---- */
 
 static int fill_port(struct td_pt2 *pt2, struct td_model_port *port, const cJSON *meta)
@@ -48,7 +43,7 @@ static int number_input(struct td_pt2_ports *p, struct td_pt2_value *value, int 
     struct td_pt2_graph *graph = p->graph;
     struct td_node_operand *o = td_program_alloc(graph->pt2->model, sizeof *o);
     if (!o)
-        return no_memory(graph->pt2);
+        return td_pt2_no_memory(graph->pt2);
     *o = (struct td_node_operand){.kind = TD_OPERAND_value, .value = from};
     value->number = td_program_value(graph->pt2->model);
     struct td_node node = {.name = p->in[p->n_in].name,
@@ -75,7 +70,7 @@ static int user_input(struct td_pt2_ports *p, const cJSON *spec)
     struct td_model_port *port = &p->in[p->n_in];
     port->name = td_program_text(pt2->model, leaf.name, strlen(leaf.name));
     if (!value || !port->name)
-        return value ? no_memory(pt2) : -EINVAL;
+        return value ? td_pt2_no_memory(pt2) : -EINVAL;
     int number = p->input[p->n_in] = td_program_value(pt2->model), err;
     if (strcmp(leaf.as, "as_tensor")) {
         err =
@@ -160,7 +155,7 @@ static int user_output(struct td_pt2_ports *p, const cJSON *argument)
     }
     struct td_node_operand *o = td_program_alloc(graph->pt2->model, sizeof *o);
     if (err || !o)
-        return err ? err : no_memory(graph->pt2);
+        return err ? err : td_pt2_no_memory(graph->pt2);
     *o = (struct td_node_operand){.kind = TD_OPERAND_value, .value = p->output[p->n_out]};
     port->dtype = number_type(leaf.as);
     p->output[p->n_out] = td_program_value(graph->pt2->model);
@@ -188,7 +183,7 @@ static int mutation(struct td_pt2_ports *p, const cJSON *spec, const struct stor
             continue;
         key->value->writer = td_program_text(pt2->model, name, strlen(name));
         return key->value->writer ? td_pt2_current(p->graph, becomes, &key->value->becomes)
-                                  : no_memory(pt2);
+                                  : td_pt2_no_memory(pt2);
     }
     return becomes || !name ? td_problem_set(pt2->problem, EINVAL,
                                              "the signature changes the %s '%.80s', which is no "
@@ -240,7 +235,7 @@ static int alloc_ports(struct td_pt2_ports *p, int n_in, int n_out)
     p->name = td_arena_zalloc(p->graph->pt2->arena, in * sizeof *p->name);
     p->given = td_arena_zalloc(p->graph->pt2->arena, in * sizeof *p->given);
     bool all = p->input && p->output && p->in && p->out && p->name && p->given;
-    return all ? 0 : no_memory(p->graph->pt2);
+    return all ? 0 : td_pt2_no_memory(p->graph->pt2);
 }
 
 static int count_user_outputs(const cJSON *specs)
@@ -319,7 +314,7 @@ int td_import_pt2(struct td_model *model, const void *file, size_t size, struct 
         .model = model, .problem = problem, .arena = td_arena_create(), .reader = &reader};
     struct td_pt2_json json[3] = {0};
     if (!pt2.arena)
-        return no_memory(&pt2);
+        return td_pt2_no_memory(&pt2);
     int err = td_pt2_open(&pt2.archive, file, size, pt2.arena, problem);
     err = err ? err : read_archive(&pt2, json);
     for (int i = 0; i < 3; i++)

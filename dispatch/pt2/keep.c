@@ -7,11 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int no_memory(struct td_pt2_graph *graph)
-{
-    return td_problem_set(graph->pt2->problem, ENOMEM, "no memory for the model");
-}
-
 static bool is_taken(const struct td_pt2_ports *p, const char *name)
 {
     for (int i = 0; i < p->n_out; i++)
@@ -45,7 +40,7 @@ static int add_state(struct td_pt2_ports *p, struct td_pt2_value *value, const c
             s->input = i;
     model->n_hidden_out++;
     p->n_out++;
-    return s->name ? 0 : no_memory(p->graph);
+    return s->name ? 0 : td_pt2_no_memory(p->graph->pt2);
 }
 
 /* What a stored tensor holds becomes an input, which the program had as a constant. */
@@ -96,7 +91,7 @@ int td_pt2_add_states(struct td_pt2_ports *p)
     model->state = td_program_alloc(model, most * sizeof *model->state);
     model->initial = td_program_alloc(model, most * sizeof *model->initial);
     if (!model->state || !model->initial)
-        return no_memory(graph);
+        return td_pt2_no_memory(graph->pt2);
     for (int i = 0; i < n && !err; i++)
         err = stored_state(p, state[i]);
     for (int i = 0; i < users && !err; i++)

@@ -198,6 +198,8 @@ int td_pt2_append(struct td_pt2_graph *graph, const struct td_node *node);
 /* A node's operands but the first skip, behind room for so many before; n counts these, too. */
 int td_pt2_operands(struct td_pt2_graph *graph, const cJSON *json, int skip, int before,
                     struct td_node_operand **operand, int *n);
+/* Says that there is no memory: -ENOMEM. */
+int td_pt2_no_memory(struct td_pt2 *pt2);
 /* Refuses the node that is being read. */
 int td_pt2_refuse(struct td_pt2_graph *graph, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -155,9 +155,7 @@ static int find_more(struct td_pt2_graph *graph, const int *output, int n_output
 {
     int *end = malloc(sizeof *end * ((size_t)n_outputs + (size_t)*n + 1)), n_ends = n_outputs;
     bool *seen = calloc((size_t)graph->pt2->model->n_values + 1, sizeof *seen);
-    int err = end && seen
-                  ? 0
-                  : td_problem_set(graph->pt2->problem, ENOMEM, "no memory for the model's graph");
+    int err = end && seen ? 0 : td_pt2_no_memory(graph->pt2);
     if (!err && n_outputs)
         memcpy(end, output, sizeof *end * (size_t)n_outputs);
     for (int i = 0; i < *n && !err; i++)
@@ -190,7 +188,7 @@ int td_pt2_find_states(struct td_pt2_graph *graph, const int *output, int n_outp
     *n = 0;
     *state = td_arena_alloc(graph->pt2->arena, sizeof **state * (size_t)(graph->n_keys + 1));
     if (!*state)
-        return td_problem_set(graph->pt2->problem, ENOMEM, "no memory for the model's graph");
+        return td_pt2_no_memory(graph->pt2);
     for (int i = 0; i < graph->n_keys && !any; i++)
         any = graph->value[i]->stored && is_written(graph->value[i]);
     for (int round = 0; any && !err && before != *n; round++) {
