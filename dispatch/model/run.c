@@ -28,8 +28,7 @@ static int walk_program(struct td_model_results *r, const struct td_tensor *inpu
     struct td_walk *walk = &r->walk;
     struct td_model *model = walk->model;
     struct td_item *in = calloc((size_t)model->n_inputs + 1, sizeof *in);
-    int err = in ? td_walk_begin(walk)
-                 : td_problem_set(walk->problem, ENOMEM, "no memory for the model's run");
+    int err = in ? td_walk_begin(walk) : td_walk_no_room(walk, "the model's run");
     for (int i = 0; i < model->n_inputs && !err; i++)
         in[i].v = (struct td_value){.kind = TD_KIND_tensor, .tensor = inputs[i]};
     err = err ? err : td_walk_graph(walk, &model->graph, in, r->item);

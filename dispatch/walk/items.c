@@ -3,7 +3,6 @@
 #include "dispatch/walk/walk.h"
 #include "kernels/half.h"
 
-#include <errno.h>
 #include <string.h>
 
 /* ---- numbers ---- */
@@ -171,7 +170,7 @@ static int compute(struct formula *f, int i)
         return 0;
     struct td_block *room = td_block_make(f->walk, sizeof *result * (size_t)n);
     if (!room)
-        return td_problem_set(f->walk->problem, ENOMEM, "no memory for a formula");
+        return td_walk_no_room(f->walk, "a formula");
     value->several = memcpy(room->data, result, sizeof *result * (size_t)n);
     return 0;
 }
@@ -203,7 +202,7 @@ int td_walk_formula(struct td_walk *walk, const char *formula, const struct td_g
     struct formula f = {.walk = walk, .graph = use.graph, .args = args};
     struct td_block *room = td_block_make(walk, sizeof *f.value * (size_t)use.graph->n_nodes);
     if (!room)
-        err = td_problem_set(walk->problem, ENOMEM, "no memory for a formula");
+        err = td_walk_no_room(walk, "a formula");
     f.value = room ? (void *)room->data : NULL;
     for (int i = 0; !err && i < use.graph->n_nodes; i++)
         err = compute(&f, i);
@@ -219,7 +218,7 @@ static int make_tensor(struct td_walk *walk, enum td_dtype dtype, int n, struct 
     struct td_tensor t = {.dtype = dtype, .rank = n >= 0, .shape = {n}};
     struct td_block *block = td_block_make(walk, td_nbytes(&t));
     if (!block)
-        return td_problem_set(walk->problem, ENOMEM, "no memory for a tensor");
+        return td_walk_no_room(walk, "a tensor");
     t.data = block->data;
     *result = (struct td_item){
         .v = {.kind = TD_KIND_tensor, .tensor = t}, .block = block, .varies = walk->varies};

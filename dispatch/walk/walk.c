@@ -41,7 +41,7 @@ int td_walk_stopped(struct td_walk *walk)
 
 static int no_memory(struct td_walk *walk)
 {
-    return td_problem_set(walk->problem, ENOMEM, "no memory for the model's tensors");
+    return td_walk_no_room(walk, "the model's tensors");
 }
 
 /* ---- one call ---- */
