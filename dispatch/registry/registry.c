@@ -53,16 +53,15 @@ const struct td_handle *td_registry_at(int index)
     return &handles[index];
 }
 
-const struct td_handle *td_registry_find(const char *name)
+static struct td_handle *find(const char *name)
 {
     int index = *slot_of(name);
     return index ? &handles[index - 1] : NULL;
 }
 
-static struct td_handle *find(const char *name)
+const struct td_handle *td_registry_find(const char *name)
 {
-    int index = *slot_of(name);
-    return index ? &handles[index - 1] : NULL;
+    return find(name);
 }
 
 /* ---- defining ---- */
