@@ -34,20 +34,13 @@ static const char *text_of(const struct td_run *run, enum td_base base)
     return NULL;
 }
 
-static enum td_dtype dtype_of(const struct td_call *call)
-{
-    for (int i = 0; i < call->n_args; i++)
-        if (call->arg[i].kind == TD_KIND_dtype)
-            return call->arg[i].dtype;
-    return TD_f32;
-}
-
 /* The key that arguments dtype, layout and device have together. */
 static int backend_select(struct td_run *run, td_keyset keys)
 {
     enum td_key key;
+    enum td_dtype dtype = td_call_dtype(&run->call);
     int err =
-        td_compute_key(&key, td_dtype_name(dtype_of(&run->call)), text_of(run, TD_BASE_Layout),
+        td_compute_key(&key, td_dtype_name(dtype ? dtype : TD_f32), text_of(run, TD_BASE_Layout),
                        text_of(run, TD_BASE_Device), &run->problem);
     return err ? err
                : td_redispatch(run,

@@ -60,6 +60,9 @@ void td_param_default(const struct td_param *param, struct td_value *value);
 /* Settles a call: types promoted, the first tensor's type checked, the operator's rule asked. */
 int td_run_settle(struct td_run *run);
 
+/* The type that argument dtype names; TD_DTYPE_none: it is not given. */
+enum td_dtype td_call_dtype(const struct td_call *call);
+
 /* Notes that argument i is to be converted before the kernel runs. */
 int td_run_cast(struct td_run *run, int i, enum td_dtype to);
 

@@ -137,8 +137,7 @@ static int check_sizes(struct td_run *run)
     return 0;
 }
 
-/* The type that argument dtype names; TD_DTYPE_none when it is not given. */
-static enum td_dtype wanted(const struct td_call *call)
+enum td_dtype td_call_dtype(const struct td_call *call)
 {
     for (int i = 0; i < call->n_args; i++)
         if (call->arg[i].kind == TD_KIND_dtype)
@@ -170,7 +169,7 @@ static int ask_rule_of_strides(struct td_run *run)
 int td_run_settle(struct td_run *run)
 {
     struct td_call *call = &run->call;
-    enum td_dtype to = call->op->casts ? wanted(call) : TD_DTYPE_none;
+    enum td_dtype to = call->op->casts ? td_call_dtype(call) : TD_DTYPE_none;
     int err = 0;
     run->strided = td_call_count_strides(call);
     if (to && to != call->arg[0].tensor.dtype)
