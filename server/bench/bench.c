@@ -56,6 +56,11 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+void td_bench_sort(double *figures, int n)
+{
+    qsort(figures, (size_t)n, sizeof *figures, by_value);
+}
+
 static double time_once(struct row *row)
 {
     int64_t begin = td_now_ns(), last = begin, now;
@@ -189,7 +194,7 @@ static void run_rows(struct td_job *base, struct td_worker *worker)
             if (r < job->row[k].rounds)
                 job->row[k].us[r] = time_once(&job->row[k]);
     for (int k = 0; k < job->n_rows; k++)
-        qsort(job->row[k].us, (size_t)job->row[k].rounds, sizeof(double), by_value);
+        td_bench_sort(job->row[k].us, job->row[k].rounds);
     pthread_mutex_lock(&job->lock);
     job->is_done = true;
     pthread_cond_signal(&job->done);

@@ -32,6 +32,8 @@ int td_bench_each_case(const char *text, size_t length,
  * not appear, and whole numbers are from 0 to 63, which makes them good indices. -ENOMEM. */
 int td_bench_fill(struct td_arena *arena, struct td_tensor *t);
 
+void td_bench_sort(double *figures, int n); /* the least first */
+
 struct td_bench_pool { /* one pinned worker */
     struct td_topology *topology;
     struct td_pools *pools;

@@ -128,12 +128,6 @@ static void prepare(struct bench *b, const char *op, int keys)
     b->run.call.out[0].data = b->out;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double time_item(struct bench *b, size_t i)
 {
     prepare(b, "add.Tensor", items[i].keys);
@@ -162,7 +156,7 @@ static int time_cold(struct bench *b, double *ns, int max)
         ns[n++] = (double)(td_now_ns() - begin);
     }
     free(dirt);
-    qsort(ns, (size_t)n, sizeof *ns, by_value);
+    td_bench_sort(ns, n);
     return n;
 }
 
@@ -199,7 +193,7 @@ static void report_differences(double ns[ITEMS][ROUNDS], bool json)
         double by[ROUNDS];
         for (int round = 0; round < ROUNDS; round++)
             by[round] = ns[more][round] - ns[less][round];
-        qsort(by, ROUNDS, sizeof *by, by_value);
+        td_bench_sort(by, ROUNDS);
         report(json, differences[i].name, by[0], by[ROUNDS / 2], differences[i].what);
     }
 }
@@ -215,7 +209,7 @@ static void run_all(struct bench *b, bool json)
         printf("%-18s %9s %9s\n", "ns a call", "min", "median");
     report_differences(ns, json);
     for (size_t i = 0; i < ITEMS; i++) {
-        qsort(ns[i], ROUNDS, sizeof **ns, by_value);
+        td_bench_sort(ns[i], ROUNDS);
         report(json, items[i].name, ns[i][0], ns[i][ROUNDS / 2], items[i].what);
     }
     if (n) {

@@ -1,6 +1,7 @@
 /* NUM-10: what dispatch itself costs, by `tensord bench --dispatch` in several processes: where
  * their stacks and data lie decides whether some items meet their own stores, which costs more than
  * the items themselves. */
+#include "server/bench/bench.h"
 #include "server/commands/terminal.h"
 #include "server/report/client.h"
 #include "server/report/report.h"
@@ -68,16 +69,10 @@ static int run_once(struct td_report *r, struct dispatch *d, struct td_problem *
     return !text;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void write_item(struct td_report *r, struct item *item)
 {
     struct td_writer *w = td_report_data(r, 10);
-    qsort(item->median, (size_t)item->n, sizeof *item->median, by_value);
+    td_bench_sort(item->median, item->n);
     double median = item->median[item->n / 2];
     td_write_open(w, NULL, '{');
     td_write_str(w, "name", item->name);

@@ -1,6 +1,7 @@
 /* NUM-9: the same calls on pools of other shapes: one task after another or two at once, a team or
  * a batch that is split, threads bound or free. */
 #include "server/report/pools.h"
+#include "server/bench/bench.h"
 #include "server/bench/model.h"
 #include "server/commands/terminal.h"
 
@@ -150,17 +151,11 @@ static int measure(struct pools *p)
 
 /* ---- what came of it ---- */
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void write_entry(struct pools *p, struct entry *e)
 {
     struct td_writer *w = td_report_data(p->r, 9);
     const struct td_times *times = &e->setting.times;
-    qsort(e->rate, TD_REPORT_ROUNDS, sizeof *e->rate, by_value);
+    td_bench_sort(e->rate, TD_REPORT_ROUNDS);
     td_write_open(w, NULL, '{');
     td_write_str(w, "shape", shapes[e->shape].name);
     td_write_str(w, "what", shapes[e->shape].what);

@@ -145,12 +145,6 @@ static void run_point(struct service *s, struct point *p, int round)
     td_times_free(&result.times);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void write_point(struct service *s, struct point *p)
 {
     struct td_writer *w = td_report_data(s->r, 11);
@@ -165,7 +159,7 @@ static void write_point(struct service *s, struct point *p)
         return;
     }
     td_times_sort(&p->times);
-    qsort(p->rate, TD_REPORT_ROUNDS, sizeof *p->rate, by_value);
+    td_bench_sort(p->rate, TD_REPORT_ROUNDS);
     td_write_open(w, NULL, '{');
     td_write_str(w, "body", p->body->name);
     td_write_int(w, "request_bytes", (int64_t)p->size);

@@ -4,6 +4,7 @@
 #include "server/report/suites.h"
 
 #include "api/files/files.h"
+#include "server/bench/bench.h"
 #include "server/commands/terminal.h"
 
 #include <errno.h>
@@ -24,12 +25,6 @@ static struct td_suites *of(struct td_once *once)
 }
 
 /* ---- times ---- */
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* us: of one turn. */
 static int turn(struct td_suites *s, int team, int eager, double *us)
@@ -66,7 +61,7 @@ static int time_team(struct td_suites *s, int team)
                 *least = !i || us[eager][n] < *least ? us[eager][n] : *least;
             }
     for (int eager = 0; eager < 2 && !failed; eager++) {
-        qsort(us[eager], (size_t)n, sizeof(double), by_value);
+        td_bench_sort(us[eager], n);
         timing[eager]->least = us[eager][0];
         timing[eager]->median = us[eager][n / 2];
     }
