@@ -121,6 +121,15 @@ static inline int td_infer_refuse(struct td_problem *problem, const char *who, c
     return td_problem_set(problem, EINVAL, "%s: %s", who, what);
 }
 
+/* A parameter that is true or false: 0, or -EINVAL. */
+static inline int td_infer_read_bool(const cJSON *item, bool *value, struct td_problem *problem)
+{
+    if (!cJSON_IsBool(item))
+        return td_infer_refuse(problem, item->string, "must be true or false");
+    *value = cJSON_IsTrue(item);
+    return 0;
+}
+
 /* Refuses the body of one of our own routes, and shows one that is right: "WHAT must be ...".
  * -EINVAL. */
 int td_infer_refuse_body(const struct td_infer *in, const char *what, struct td_problem *problem);

@@ -9,14 +9,6 @@
 
 /* ---- parameters ---- */
 
-static int read_flag(const cJSON *item, bool *flag, struct td_problem *problem)
-{
-    if (!cJSON_IsBool(item))
-        return td_infer_refuse(problem, item->string, "must be true or false");
-    *flag = cJSON_IsTrue(item);
-    return 0;
-}
-
 static int read_count(const cJSON *item, int64_t most, int64_t *count, struct td_problem *problem)
 {
     __int128 whole;
@@ -65,9 +57,9 @@ bool td_infer_session_parameter(struct td_infer *in, const cJSON *item, int *err
     if (!strcmp(key, "session") || !strcmp(key, "sequence_id"))
         *err = read_name(in, item, problem);
     else if (!strcmp(key, "session_start") || !strcmp(key, "sequence_start"))
-        *err = read_flag(item, &s->start, problem);
+        *err = td_infer_read_bool(item, &s->start, problem);
     else if (!strcmp(key, "session_end") || !strcmp(key, "sequence_end"))
-        *err = read_flag(item, &s->end, problem);
+        *err = td_infer_read_bool(item, &s->end, problem);
     else if (!strcmp(key, "session_step"))
         *err = (s->counts = true, read_count(item, INT64_MAX, &s->step, problem));
     else if (!strcmp(key, "session_wait_ms"))

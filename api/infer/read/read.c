@@ -171,14 +171,6 @@ static int read_number(const cJSON *item, double low, double high, int64_t *valu
     return 0;
 }
 
-static int read_bool(const cJSON *item, bool *value, struct td_problem *problem)
-{
-    if (!cJSON_IsBool(item))
-        return td_infer_refuse(problem, item->string, "must be true or false");
-    *value = cJSON_IsTrue(item);
-    return 0;
-}
-
 static int read_text(const cJSON *item, const char **value, struct td_problem *problem)
 {
     if (!cJSON_IsString(item))
@@ -262,9 +254,9 @@ int td_infer_read_parameter(struct td_infer *in, const cJSON *item, struct td_pr
     if (!strcmp(key, "kernel"))
         return read_text(item, &in->forced, problem);
     if (!strcmp(key, "explain"))
-        return read_bool(item, &in->explain, problem);
+        return td_infer_read_bool(item, &in->explain, problem);
     if (!strcmp(key, "binary_data_output"))
-        return read_bool(item, &in->binary_output, problem);
+        return td_infer_read_bool(item, &in->binary_output, problem);
     if (!strcmp(key, "timeout_ms"))
         return read_number(item, 0, 1e9, &in->timeout_ms, problem);
     if (!strcmp(key, "timeout")) { /* the protocol's, in microseconds */
