@@ -39,7 +39,8 @@ static long long changes(void)
 
 /* ---- what this machine is ---- */
 
-static const char *const words[] = {"tensord", "onednn", "cpu", "level"};
+/* A machine's members; the first ones are words that say which it is. */
+static const char *const parts[] = {"tensord", "onednn", "cpu", "level", "kinds", "peaks", NULL};
 #define WORDS 4
 
 static const char *word(int i)
@@ -52,7 +53,7 @@ static const char *word(int i)
 static bool is_this(const cJSON *machine)
 {
     for (int i = 0; i < WORDS; i++) {
-        const cJSON *said = td_json_member(machine, words[i]);
+        const cJSON *said = td_json_member(machine, parts[i]);
         if (!cJSON_IsString(said) || strcmp(said->valuestring, word(i)) != 0)
             return false;
     }
@@ -109,8 +110,6 @@ static int check_kind(const cJSON *kind, struct td_problem *problem)
 static int check(const cJSON *root, struct td_problem *problem)
 {
     static const char *const outer[] = {"machines", NULL};
-    static const char *const members[] = {"tensord", "onednn", "cpu", "level",
-                                          "kinds",   "peaks",  NULL};
     const cJSON *machines = td_json_member(root, "machines"), *machine, *kind;
     int err = td_json_members(root, "the file", outer, problem);
     if (!err && !cJSON_IsArray(machines))
@@ -119,10 +118,10 @@ static int check(const cJSON *root, struct td_problem *problem)
         return err;
     cJSON_ArrayForEach(machine, machines)
     {
-        err = td_json_members(machine, "machines", members, problem);
+        err = td_json_members(machine, "machines", parts, problem);
         for (int i = 0; i < WORDS && !err; i++)
-            if (!cJSON_IsString(td_json_member(machine, words[i])))
-                err = wrong(problem, "machines: each has tensord, onednn, cpu, level and kinds");
+            if (!cJSON_IsString(td_json_member(machine, parts[i])))
+                err = td_problem_set(problem, EINVAL, "machines: each has %s, a text", parts[i]);
         const cJSON *kinds = td_json_member(machine, "kinds");
         if (!err && !cJSON_IsArray(kinds))
             err = wrong(problem, "kinds: must be a list");
@@ -309,7 +308,7 @@ static void write_file(struct td_writer *w, const cJSON *machines, int skipped)
     write_others(w, machines, skipped);
     td_write_open(w, NULL, '{');
     for (int i = 0; i < WORDS; i++)
-        td_write_str(w, words[i], word(i));
+        td_write_str(w, parts[i], word(i));
     td_write_open(w, "kinds", '[');
     td_choices_visit(write_kind, w);
     td_write_close(w, ']');

@@ -23,7 +23,8 @@ int td_choices_check_peaks(const cJSON *peaks, struct td_problem *problem)
             if (!cJSON_IsNumber(rate) ||
                 !(rate->valuedouble >= 0 && rate->valuedouble <= MOST_RATE))
                 return td_problem_set(problem, EINVAL,
-                                      "peaks: each has FP32, FP64, BF16, INT8, L1, L2, L3, memory");
+                                      "peaks: each has %s, operations or bytes a second",
+                                      td_peak_name((enum td_peak)p));
         }
     }
     return 0;
