@@ -2,6 +2,7 @@
  * together is what the same calls give one by one. */
 #include "dispatch/graph/graph.h"
 #include "tests/dispatch/dispatch_test.h"
+#include "tests/room.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -9,16 +10,6 @@
 #define N 2500 /* beyond two tiles, and no whole number of vectors */
 
 static float a[N], b[N], out[2 * N], wanted[N];
-
-static void *room(void *arg, size_t bytes)
-{
-    static _Alignas(64) char all[8 << 20]; /* a test is a process of its own */
-    static size_t used;
-    (void)arg;
-    used += (bytes + 63) & ~(size_t)63;
-    ck_assert_uint_le(used, sizeof all);
-    return all + used - ((bytes + 63) & ~(size_t)63);
-}
 
 static const struct td_options options = {.alloc = room};
 

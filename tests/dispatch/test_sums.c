@@ -2,6 +2,7 @@
  * give one by one, bit for bit: of all sizes, at each level, in vectors and as generated loops. */
 #include "kernels/jit/code.h"
 #include "tests/dispatch/dispatch_test.h"
+#include "tests/room.h"
 
 #include <math.h>
 
@@ -10,23 +11,6 @@
 
 static float a[MOST], b[MOST], odd[MOST];
 static double made[MOST], alone[MOST], got[MOST], kept[MOST]; /* of any type */
-static _Alignas(64) char memory[16 << 20];
-static size_t used;
-
-static void *room(void *arg, size_t bytes)
-{
-    (void)arg;
-    used += (bytes + 63) & ~(size_t)63;
-    ck_assert_uint_le(used, sizeof memory);
-    return memory + used - ((bytes + 63) & ~(size_t)63);
-}
-
-static uint32_t draw(uint32_t n)
-{
-    static uint32_t state = 1;
-    state = state * 1664525 + 1013904223;
-    return (state >> 8) % n;
-}
 
 static void begin(void)
 {
@@ -59,7 +43,7 @@ static bool run_expr(struct td_run *run, const char *expr, const struct td_named
 {
     static const struct td_options options = {.alloc = room};
     size_t bytes;
-    used = 0;
+    room_used = 0;
     ck_assert_msg(!td_run_bind_expr(run, expr, args, n, &options), "%s: %s", expr,
                   run->problem.text);
     run->forced = level;

@@ -4,6 +4,7 @@
 #include "kernels/jit/code.h"
 #include "kernels/loops/fused.h"
 #include "tests/dispatch/dispatch_test.h"
+#include "tests/room.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -13,24 +14,6 @@
 
 static float data[3][MOST], wanted[MOST], out[MOST];
 static float column[7] = {0.5f, -2, 1e30f, 0, -1e-40f, NAN, 7}; /* of as many rows as there are */
-static _Alignas(64) char memory[8 << 20];
-static size_t used;
-
-static void *room(void *arg, size_t bytes)
-{
-    (void)arg;
-    used += (bytes + 63) & ~(size_t)63;
-    ck_assert_uint_le(used, sizeof memory);
-    return memory + used - ((bytes + 63) & ~(size_t)63);
-}
-
-static uint32_t state = 1;
-
-static uint32_t draw(uint32_t n)
-{
-    state = state * 1664525 + 1013904223;
-    return (state >> 8) % n;
-}
 
 static float draw_number(void)
 {
@@ -127,7 +110,7 @@ static int try(const char *expr, int rows, int n, bool by_column)
             t->shape[1] = k == 2 && by_column ? 1 : n;
             t->data = k == 2 && by_column ? column : data[k];
         }
-        used = 0;
+        room_used = 0;
         if (td_run_bind_expr(&run, expr, args, n_args, &options))
             continue;
         if (take(&run, levels[level], calls, &n_calls)) {
@@ -210,7 +193,7 @@ static void run_alone(const char *expr, const char *level, struct td_named *args
     static const struct td_options options = {.alloc = room};
     static struct td_run run;
     size_t scratch;
-    used = 0;
+    room_used = 0;
     ck_assert_int_eq(td_run_bind_expr(&run, expr, args, 2, &options), 0);
     struct td_run *one = run.parts ? run.parts : &run;
     ck_assert_ptr_null(one->next);

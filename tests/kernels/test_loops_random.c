@@ -1,19 +1,12 @@
 /* Allocator, verifier and emitter of generated loops: random programs, run and interpreted. */
 #include "kernels/jit/loop.h"
-#include "tests/run_tests.h"
+#include "tests/room.h"
 
 #include <math.h>
 #include <string.h>
 #include <sys/mman.h>
 
 static float data[3][700];
-static uint32_t state = 1;
-
-static uint32_t draw(uint32_t n)
-{
-    state = state * 1664525 + 1013904223;
-    return (state >> 8) % n;
-}
 
 static bool alike(float x, float y)
 {
@@ -188,7 +181,7 @@ static void tell_random(struct td_loop *l, uint32_t seed, int n)
                                    TD_LOOP_sqrt, TD_LOOP_round, TD_LOOP_select};
     static const uint8_t how[] = {TD_LOOP_eq, TD_LOOP_ne, TD_LOOP_lt, TD_LOOP_le,
                                   TD_LOOP_gt, TD_LOOP_ge, TD_LOOP_uno};
-    state = seed;
+    draw_seed = seed;
     l->n_streams = l->n_params = 0;
     for (int s = 0; s < 5; s++)
         td_loop_stream(l, s == 2);
