@@ -29,9 +29,11 @@ class lanes_emitter : protected CodeGenerator
 
     static Reg64 stream(int s)
     {
-        static const int all[TD_LOOP_STREAMS] = {Operand::RSI, Operand::RDX, Operand::R8,
-                                                 Operand::R9,  Operand::R10, Operand::R11,
-                                                 Operand::R12};
+        static const int all[TD_LOOP_STREAMS] = {
+#define TD_STREAM(id, name) Operand::id,
+#include "kernels/jit/streams.def"
+#undef TD_STREAM
+        };
         return Reg64(all[s]);
     }
     Address arg(size_t offset, int k) const

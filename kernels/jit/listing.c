@@ -254,7 +254,11 @@ void td_function_print(const struct td_functions *all, const struct td_function 
 
 static void print_head(int number, const struct td_loop_view *v, FILE *to)
 {
-    static const char *const at[TD_LOOP_STREAMS] = {"rsi", "rdx", "r8", "r9", "r10", "r11", "r12"};
+    static const char *const at[TD_LOOP_STREAMS] = {
+#define TD_STREAM(id, name) #name,
+#include "kernels/jit/streams.def"
+#undef TD_STREAM
+    };
     int streams = 0;
     fprintf(to, "; loop %d: %s\n; %s, %d vector%s a round; %zu bytes, the last %zu are numbers\n",
             number, v->name, v->wide ? "AVX-512" : "AVX2", v->copies, v->copies == 1 ? "" : "s",
