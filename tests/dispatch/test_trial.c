@@ -1,5 +1,5 @@
-/* Rows that have no chance take no time of those that ask first, and a crowded team is timed too.
- */
+/* Trials: a row that cannot win is stopped early, as few runs as possible decide, and a crowded
+ * team is measured as well. */
 #include "dispatch/choice/kinds.h"
 #include "pools/pools.h"
 #include "tests/dispatch/dispatch_test.h"
@@ -12,7 +12,7 @@
 #include <omp.h>
 #endif
 
-#define LONG 1000000 /* milliseconds, more or less */
+#define LONG 1000000 /* iterations, each of about a millisecond */
 
 static int quick_ran, quick_threads, endless_ran, endless_ended, turned_ran;
 
@@ -23,7 +23,7 @@ static void quick(const struct td_call *call)
     toy_run(call);
 }
 
-/* As kernels do, it looks now and then whether it is to stop. */
+/* A kernel that takes minutes unless it is asked to stop, which it checks in each iteration. */
 static void endless(const struct td_call *call)
 {
     int i = 0;
@@ -96,7 +96,7 @@ START_TEST(test_hopeless)
     ck_assert_str_eq(m.row->name, "quick");
     ck_assert_int_ge(quick_ran, 2);
     ck_assert_int_eq(endless_ended, 0);
-    ck_assert_int_le(endless_ran, 3); /* again where it was kept waiting */
+    ck_assert_int_le(endless_ran, 3); /* it runs again if it had to wait for a CPU */
     ck_assert_int_eq(turned_ran, 0);
     ck_assert_int_eq(m.n, 2);
     td_arena_destroy(options.alloc_arg);
@@ -106,10 +106,11 @@ END_TEST
 static double endless_flops(const struct td_call *call)
 {
     (void)call;
-    return 1e15; /* in microseconds: more than any CPU does */
+    return 1e15; /* the call takes microseconds: no CPU is so fast */
 }
 
-/* Behind a row that comes near what the CPU can do none is timed, unless a client asked. */
+/* Once a row comes near the CPU's peak, the rows after it are not timed, unless a client asked for
+ * the trial. */
 START_TEST(test_near_peak)
 {
     struct td_options options;
@@ -128,7 +129,7 @@ START_TEST(test_near_peak)
 }
 END_TEST
 
-/* Longer than a round has to be, and as long as each other. */
+/* Two kernels that take equally long, and longer than a round has to last. */
 static int steady_ran[2], steady_us[2] = {100, 100}, first_us;
 
 static void steady(const struct td_call *call, int row)
@@ -150,8 +151,8 @@ static void steady_library(const struct td_call *call)
     steady(call, 1);
 }
 
-/* Rows that are level are run a few times each, often by request alone. A first run of ours that
- * others keep off the CPU is repeated, up to twice. */
+/* Rows of equal speed run a few times each; more runs are made only if a client asked. A first run
+ * of ours that others keep off the CPU is repeated, up to twice. */
 START_TEST(test_rounds)
 {
     const struct td_impl level[] = {
@@ -176,8 +177,8 @@ START_TEST(test_rounds)
 }
 END_TEST
 
-/* Long rows run once, and so does a library's that is far behind. A library's that is long in its
- * first run alone wins. */
+/* Slow rows run once, and so does a library's row that is far slower than another. A library's row
+ * wins if only its first run was slow. */
 START_TEST(test_first_run)
 {
     const struct td_impl own = {.run = steady_own, .dtypes = TD_ALL, .prepare = takes};
@@ -219,8 +220,7 @@ static void look(const struct td_call *call)
     toy_run(call);
 }
 
-/* A plan's calls are timed one after another in the same memory, which is given back behind them.
- */
+/* All trials of a plan's calls use the same memory, which is freed after the last one. */
 START_TEST(test_same_memory)
 {
     const struct td_impl two[] = {
@@ -241,13 +241,13 @@ START_TEST(test_same_memory)
     size_t kept = td_memory.used;
     ck_assert_uint_gt(kept, used);
     td_trials_end();
-    ck_assert(td_try_rows(single, &run.call, false, &m)); /* takes none, and leaves it there */
+    ck_assert(td_try_rows(single, &run.call, false, &m)); /* needs no memory, and frees none */
     ck_assert_uint_eq(td_memory.used, kept);
     ck_assert(td_try_rows(two, &run.call, false, &m));
     ck_assert_ptr_eq(given, given_first);
     ck_assert_ptr_eq(made, made_first);
     ck_assert_uint_eq(td_memory.used, kept);
-    ck_assert(td_try_rows(two, &run.call, true, &m)); /* by request: rows may write anywhere */
+    ck_assert(td_try_rows(two, &run.call, true, &m)); /* a client asked: it is freed */
     ck_assert_uint_eq(td_memory.used, used);
     ck_assert(td_try_rows(two, &run.call, false, &m));
     td_trials_end();
@@ -256,7 +256,7 @@ START_TEST(test_same_memory)
 }
 END_TEST
 
-/* Where one row alone takes the call, there is nothing to time, nor to make a copy for. */
+/* If only one row takes the call, nothing is timed, and the call is not copied. */
 START_TEST(test_single)
 {
     const struct td_impl single[] = {rows[0], rows[4], {0}};
@@ -265,19 +265,19 @@ START_TEST(test_single)
     struct td_measured m;
     bind_tried(&run, &options);
     size_t used = td_memory.used;
-    td_memory.limit = used; /* no more is to be had */
+    td_memory.limit = used; /* nothing more can be allocated */
     ck_assert(td_try_rows(single, &run.call, false, &m));
     ck_assert_str_eq(m.row->name, "quick");
     ck_assert_int_eq(m.n, 1);
     ck_assert_int_eq(quick_ran, 0);
-    ck_assert(!td_try_rows(rows, &run.call, false, &m)); /* two would need some */
+    ck_assert(!td_try_rows(rows, &run.call, false, &m)); /* a copy needs memory */
     ck_assert_uint_eq(td_memory.used, used);
     td_arena_destroy(options.alloc_arg);
 }
 END_TEST
 
 #ifdef _OPENMP
-struct crowded { /* a job that has waited for its team, and then has rows timed */
+struct crowded { /* a job that waits for its team, and then times rows */
     struct td_job job;
     struct td_run run;
     struct td_measured m;
@@ -297,7 +297,8 @@ static void try_crowded(struct td_job *job, struct td_worker *worker)
     atomic_store(&c->ended, 1);
 }
 
-/* The first call of a kind decides for those after it, however busy the machine is. */
+/* The first call of a kind is measured even if the machine is busy, because its result serves all
+ * later calls. */
 START_TEST(test_crowded)
 {
     struct crowded c = {.job.run = try_crowded};
