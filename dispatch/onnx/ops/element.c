@@ -110,8 +110,3 @@ void td_onnx_gemm(struct td_onnx *n)
     else
         give(n, plain ? "mm(A, B)" : "mul.Scalar(mm(A, B), alpha)");
 }
-
-void td_onnx_einsum(struct td_onnx *n)
-{
-    give(n, "einsum(equation, Inputs)");
-}

@@ -99,12 +99,7 @@ static void multiply(struct td_onnx *n, const char *a, const char *b, const char
     put(n, 0, *at(n, "product"));
 }
 
-/* A product by an INT8 weight with scales, which was a MatMul or a Gemm (scaled.c). */
-void td_onnx_matmul_scaled(struct td_onnx *n)
-{
-    give(n, "dense_scaled(A, B, reshape(scale, [-1]))");
-}
-
+/* A product by an INT8 weight with scales, which was a Gemm (scaled.c). */
 void td_onnx_gemm_scaled(struct td_onnx *n)
 {
     if (tensor_of(n, "A")->rank != 2)

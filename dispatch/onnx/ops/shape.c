@@ -142,11 +142,6 @@ void td_onnx_trilu(struct td_onnx *n)
     give(n, whole(n, "upper", 1) ? "triu(input, k)" : "tril(input, k)");
 }
 
-void td_onnx_concat(struct td_onnx *n)
-{
-    give(n, "cat(inputs, axis)");
-}
-
 void td_onnx_split(struct td_onnx *n)
 {
     const struct td_tensor *x = tensor_of(n, "input");
