@@ -46,35 +46,20 @@ void td_onnx_prelu(struct td_onnx *n)
 }
 
 /* x op y op z ... */
-static void fold(struct td_onnx *n, const char *formula)
+void td_onnx_fold(struct td_onnx *n)
 {
     const struct td_item *list;
     int count = list_of(n, "data_0", &list);
     for (int i = 0; i < count && !n->err; i++) {
         let(n, "y", list[i]);
-        set(n, "x", i ? formula : "alias(y)");
+        set(n, "x", i ? n->formula : "alias(y)");
     }
     put(n, 0, *at(n, "x"));
 }
 
-void td_onnx_maximum(struct td_onnx *n)
-{
-    fold(n, "maximum(x, y)");
-}
-
-void td_onnx_minimum(struct td_onnx *n)
-{
-    fold(n, "minimum(x, y)");
-}
-
-void td_onnx_add_up(struct td_onnx *n)
-{
-    fold(n, "add.Tensor(x, y)");
-}
-
 void td_onnx_mean(struct td_onnx *n)
 {
-    fold(n, "add.Tensor(x, y)");
+    td_onnx_fold(n);
     let_int(n, "count", at(n, "data_0")->n);
     give(n, "div.Scalar(x, count)");
 }

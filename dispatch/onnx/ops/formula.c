@@ -301,7 +301,11 @@ int td_onnx_walk(struct td_walk *walk, const struct td_node *node, const struct 
                  struct td_item *out)
 {
     const struct td_onnx_form *form = node->form;
-    struct td_onnx n = {.walk = walk, .node = node, .out = out, .version = node->version};
+    struct td_onnx n = {.walk = walk,
+                        .node = node,
+                        .out = out,
+                        .formula = form->row->formula,
+                        .version = node->version};
     for (int i = 0; i < form->n; i++)
         let(&n, form->operand[i].name, (struct td_item){.v = form->operand[i].otherwise});
     for (int i = 0; i < node->n_operands; i++)
@@ -317,7 +321,7 @@ int td_onnx_walk(struct td_walk *walk, const struct td_node *node, const struct 
     if (form->row->lower)
         form->row->lower(&n);
     else
-        give(&n, form->row->formula);
+        give(&n, n.formula);
     for (int i = 0; i < node->n_outs && !n.err; i++)
         if (wants(&n, i) && out[i].v.kind == TD_KIND_none)
             refuse(&n, "has no result %d", i);

@@ -15,8 +15,9 @@ struct td_onnx { /* a node that is being made calls of */
     struct td_walk *walk;
     const struct td_node *node;
     struct td_item *out;
-    int version; /* of the operator set */
-    int err;     /* the first */
+    const char *formula; /* the row's */
+    int version;         /* of the operator set */
+    int err;             /* the first */
     int n;
     struct td_given name[TD_ONNX_NAMES];
 };
@@ -26,8 +27,8 @@ struct td_onnx_row {
     const char *domain; /* "": ONNX's own */
     const char *op;
     const char *operands; /* "X W B | pads strides group=1": inputs, then attributes */
-    const char *formula;
     td_onnx_lower *lower; /* NULL: the formula says it all */
+    const char *formula;  /* NULL: the function has its own */
 };
 const struct td_onnx_row *td_onnx_find(const char *domain,
                                        const char *op); /* NULL: there is none */
@@ -136,9 +137,9 @@ void td_onnx_put_past(struct td_onnx *n);
 
 /* What the rows' functions are. */
 #define TD_ONNX(op, operands, formula)
-#define TD_ONNX_BY(op, operands, function) td_onnx_lower td_onnx_##function;
+#define TD_ONNX_BY(op, operands, function, ...) td_onnx_lower td_onnx_##function;
 #define TD_ONNX_IN(domain, op, operands, formula)
-#define TD_ONNX_IN_BY(domain, op, operands, function) td_onnx_lower td_onnx_##function;
+#define TD_ONNX_IN_BY(domain, op, operands, function, ...) td_onnx_lower td_onnx_##function;
 #include "dispatch/onnx/ops/operators.def"
 
 #include "dispatch/onnx/ops/domains.def"

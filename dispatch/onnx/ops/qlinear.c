@@ -35,40 +35,25 @@ static void give_bits(struct td_onnx *n, const char *scale, const char *zero)
 
 /* ---- of one ---- */
 
-static void apply(struct td_onnx *n, const char *formula)
+void td_onnx_ms_q_one(struct td_onnx *n)
 {
     real_of(n, "X", "X_scale", "X_zero_point", "x");
-    set(n, "y", formula);
+    set(n, "y", n->formula);
     give_bits(n, "Y_scale", "Y_zero_point");
-}
-
-void td_onnx_ms_q_leaky_relu(struct td_onnx *n)
-{
-    apply(n, "leaky_relu(x, alpha)");
-}
-
-void td_onnx_ms_q_sigmoid(struct td_onnx *n)
-{
-    apply(n, "sigmoid(x)");
 }
 
 void td_onnx_ms_q_softmax(struct td_onnx *n)
 {
     if (whole(n, "opset", 13) < 13)
         return unfit(n, "opset: 13 and up is right");
-    apply(n, "softmax(x, axis)");
-}
-
-void td_onnx_ms_q_mean(struct td_onnx *n)
-{
-    apply(n, "mean.dim(x, axes, keepdims)");
+    td_onnx_ms_q_one(n);
 }
 
 void td_onnx_ms_q_global_pool(struct td_onnx *n)
 {
     if (whole(n, "channels_last", 0))
         return unfit(n, "channels_last: 0 is right");
-    apply(n, "mean.dim(x, inner, True)");
+    td_onnx_ms_q_one(n);
 }
 
 void td_onnx_ms_q_average_pool(struct td_onnx *n)
@@ -83,22 +68,12 @@ void td_onnx_ms_q_average_pool(struct td_onnx *n)
 
 /* ---- of several ---- */
 
-static void apply_two(struct td_onnx *n, const char *formula)
+void td_onnx_ms_q_two(struct td_onnx *n)
 {
     real_of(n, "A", "A_scale", "A_zero_point", "a");
     real_of(n, "B", "B_scale", "B_zero_point", "b");
-    set(n, "y", formula);
+    set(n, "y", n->formula);
     give_bits(n, "C_scale", "C_zero_point");
-}
-
-void td_onnx_ms_q_add(struct td_onnx *n)
-{
-    apply_two(n, "a + b");
-}
-
-void td_onnx_ms_q_mul(struct td_onnx *n)
-{
-    apply_two(n, "a * b");
 }
 
 void td_onnx_ms_q_where(struct td_onnx *n)

@@ -135,25 +135,15 @@ void td_onnx_reduce_prod(struct td_onnx *n)
 
 /* ---- along one dimension ---- */
 
-static void arg_extreme(struct td_onnx *n, const char *formula)
+void td_onnx_arg_extreme(struct td_onnx *n)
 {
     const struct td_tensor *x = tensor_of(n, "data");
     bool last = whole(n, "select_last_index", 0) != 0;
     let_int(n, "end", x->shape[axis_of(n, "axis", x->rank)] - 1);
     if (last)
         set(n, "data", "flip(data, [axis])");
-    set(n, "found", formula);
+    set(n, "found", n->formula);
     give(n, last ? "rsub.Scalar(found, end)" : "alias(found)");
-}
-
-void td_onnx_arg_max(struct td_onnx *n)
-{
-    arg_extreme(n, "argmax(data, axis, keepdims)");
-}
-
-void td_onnx_arg_min(struct td_onnx *n)
-{
-    arg_extreme(n, "argmin(data, axis, keepdims)");
 }
 
 static void running(struct td_onnx *n, const char *formula, int64_t first)
@@ -196,13 +186,13 @@ void td_onnx_topk(struct td_onnx *n)
 }
 
 /* Up to the twelfth set, all dimensions from axis on were one. */
-static void normalise(struct td_onnx *n, const char *formula)
+void td_onnx_normalise(struct td_onnx *n)
 {
     struct td_tensor x = *tensor_of(n, "input");
     if (!has(n, "axis"))
         let_int(n, "axis", n->version < 13 ? 1 : -1);
     if (n->version >= 13)
-        return give(n, formula);
+        return give(n, n->formula);
     int64_t sizes[2] = {1, 1};
     int axis = x.rank == whole(n, "axis", 1) ? x.rank : axis_of(n, "axis", x.rank);
     for (int d = 0; d < x.rank; d++)
@@ -211,23 +201,8 @@ static void normalise(struct td_onnx *n, const char *formula)
     let_ints(n, "shape", x.shape, x.rank);
     let_int(n, "axis", 1);
     set(n, "input", "reshape(input, sizes)");
-    set(n, "input", formula);
+    set(n, "input", n->formula);
     give(n, "reshape(input, shape)");
-}
-
-void td_onnx_softmax(struct td_onnx *n)
-{
-    normalise(n, "softmax(input, axis)");
-}
-
-void td_onnx_log_softmax(struct td_onnx *n)
-{
-    normalise(n, "log_softmax(input, axis)");
-}
-
-void td_onnx_hardmax(struct td_onnx *n)
-{
-    normalise(n, "scatter.value(zeros_like(input), axis, argmax(input, axis, True), 1)");
 }
 
 /* ---- losses ---- */

@@ -8,11 +8,12 @@
 #define OWN "tensord" /* which no tool writes: what several nodes become here */
 
 static const struct td_onnx_row rows[] = {
-#define TD_ONNX(op, operands, formula) {"", #op, operands, formula, NULL},
-#define TD_ONNX_BY(op, operands, function) {"", #op, operands, NULL, td_onnx_##function},
-#define TD_ONNX_IN(domain, op, operands, formula) {domain, #op, operands, formula, NULL},
-#define TD_ONNX_IN_BY(domain, op, operands, function)                                              \
-    {domain, #op, operands, NULL, td_onnx_##function},
+#define TD_ONNX(op, operands, formula) {"", #op, operands, NULL, formula},
+#define TD_ONNX_BY(op, operands, function, ...)                                                    \
+    {"", #op, operands, td_onnx_##function, __VA_ARGS__},
+#define TD_ONNX_IN(domain, op, operands, formula) {domain, #op, operands, NULL, formula},
+#define TD_ONNX_IN_BY(domain, op, operands, function, ...)                                         \
+    {domain, #op, operands, td_onnx_##function, __VA_ARGS__},
 #include "dispatch/onnx/ops/operators.def"
 
 #include "dispatch/onnx/ops/domains.def"
