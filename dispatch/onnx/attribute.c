@@ -126,7 +126,7 @@ int td_onnx_attribute(struct td_onnx_reader *r, const TdOnnx__Attribute *a, char
 {
     o->kind = TD_OPERAND_constant;
     if (a->ref_attr_name && *a->ref_attr_name)
-        return td_onnx_wrong(r, "attribute '%.60s' is a function's", a->name ? a->name : "");
+        return td_onnx_wrong(r, "attribute '%.60s' is a function's", td_onnx_or_empty(a->name));
     switch (kind_of(a)) {
     case ATTRIBUTE_FLOAT:
         o->constant = (struct td_value){.kind = TD_KIND_float, .f = (double)a->f};
@@ -152,5 +152,5 @@ int td_onnx_attribute(struct td_onnx_reader *r, const TdOnnx__Attribute *a, char
         return read_texts(r, a->strings, a->n_strings, &o->constant);
     }
     return td_onnx_wrong(r, "attribute '%.60s' is of a kind that there is not here",
-                         a->name ? a->name : "");
+                         td_onnx_or_empty(a->name));
 }

@@ -12,6 +12,11 @@ int td_onnx_no_memory(struct td_onnx_reader *r)
     return td_problem_set(r->problem, ENOMEM, "no memory for the model");
 }
 
+bool td_onnx_is_own(const char *domain)
+{
+    return !domain || !*domain || !strcmp(domain, "ai.onnx");
+}
+
 /* ---- messages ---- */
 
 struct piece { /* of a message's memory */
@@ -149,7 +154,7 @@ int td_onnx_shape_of(struct td_onnx_reader *r, const TdOnnx__Tensor *from, const
 int td_onnx_constant(struct td_onnx_reader *r, int value, TdOnnx__Tensor *from)
 {
     struct td_tensor t;
-    const char *name = from->name ? from->name : "";
+    const char *name = td_onnx_or_empty(from->name);
     const void *data = from->raw_data.data;
     int err = td_onnx_shape_of(r, from, name, &t);
     if (err)

@@ -56,6 +56,13 @@ struct td_onnx_reader {
 /* file: borrowed, as long as its messages. */
 void td_onnx_reader_init(struct td_onnx_reader *r, struct td_model *model, const void *file,
                          size_t size, struct td_problem *problem);
+/* A text of a message, which may have none. */
+static inline const char *td_onnx_or_empty(const char *text)
+{
+    return text ? text : "";
+}
+/* Whether a domain is ONNX's own. */
+bool td_onnx_is_own(const char *domain);
 /* Writes a sentence, gives back -EINVAL. */
 #define td_onnx_wrong(r, ...) td_problem_set((r)->problem, EINVAL, __VA_ARGS__)
 int td_onnx_no_memory(struct td_onnx_reader *r);

@@ -11,12 +11,7 @@
 
 static bool same(const char *a, const char *b)
 {
-    return !strcmp(a ? a : "", b ? b : "");
-}
-
-static bool is_own(const char *domain)
-{
-    return !domain || !*domain || !strcmp(domain, "ai.onnx");
+    return !strcmp(td_onnx_or_empty(a), td_onnx_or_empty(b));
 }
 
 const TdOnnx__Function *td_onnx_function(const struct td_onnx_reader *r, const TdOnnx__Node *node)
@@ -137,7 +132,7 @@ static int read_body(struct td_onnx_reader *r, const TdOnnx__Function *f,
     int version = r->version, err = 0;
     bool imported = r->imported;
     for (size_t i = 0; i < f->n_opset_import; i++)
-        if (is_own(f->opset_import[i]->domain)) {
+        if (td_onnx_is_own(f->opset_import[i]->domain)) {
             r->version = (int)f->opset_import[i]->version;
             r->imported = true;
         }
@@ -158,7 +153,7 @@ int td_onnx_inline(struct td_onnx_reader *r, const TdOnnx__Node *node, const TdO
         return td_onnx_wrong(r, "functions call each other more than %d deep", DEPTH);
     if (node->n_input > f->n_input || node->n_output > f->n_output)
         return td_onnx_wrong(r, "function '%.60s' has %zu inputs and %zu outputs, not %zu and %zu",
-                             f->name ? f->name : "", f->n_input, f->n_output, node->n_input,
+                             td_onnx_or_empty(f->name), f->n_input, f->n_output, node->n_input,
                              node->n_output);
     for (size_t i = 0; i < f->n_node; i++)
         n += f->node[i]->n_output;

@@ -93,7 +93,7 @@ static int read_ends(struct td_onnx_reader *r, const TdOnnx__Graph *from,
         if (is_input(scope, from->input[i]))
             input[graph->n_inputs++] = td_onnx_look_up(scope, from->input[i]->name);
     for (size_t i = 0; i < from->n_output; i++) {
-        const char *name = from->output[i]->name ? from->output[i]->name : "";
+        const char *name = td_onnx_or_empty(from->output[i]->name);
         output[i] = td_onnx_look_up(scope, name);
         if (output[i] < 0)
             return td_onnx_wrong(r, "output '%.100s' is made by nothing", name);
@@ -118,7 +118,7 @@ static bool is_zipped(const TdOnnx__Graph *graph, const char *name)
 static int read_port(struct td_onnx_reader *r, const TdOnnx__Graph *graph, const TdOnnx__Port *from,
                      bool is_result, struct td_model_port *port)
 {
-    const char *name = from->name ? from->name : "";
+    const char *name = td_onnx_or_empty(from->name);
     const TdOnnx__TensorType *type = from->type ? from->type->tensor_type : NULL;
     *port = (struct td_model_port){.rank = -1};
     port->name = td_program_text(r->model, name, strlen(name));
@@ -311,12 +311,12 @@ static int read_version(struct td_onnx_reader *r, const TdOnnx__Model *from)
 {
     for (size_t i = 0; i < from->n_opset_import; i++) {
         const TdOnnx__Opset *set_ = from->opset_import[i];
-        bool own = !set_->domain || !*set_->domain || !strcmp(set_->domain, "ai.onnx");
-        if (own && (set_->version < 1 || set_->version > NEWEST))
+        if (!td_onnx_is_own(set_->domain))
+            continue;
+        if (set_->version < 1 || set_->version > NEWEST)
             return td_onnx_wrong(r, "the model is of operator set %lld; 6 to %d are right",
                                  (long long)set_->version, NEWEST);
-        if (own)
-            r->version = (int)set_->version;
+        r->version = (int)set_->version;
     }
     if (!from->n_opset_import)
         return td_onnx_wrong(r, "the file says of no operator set; it is no ONNX model");

@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *or_empty(const char *text_)
-{
-    return text_ ? text_ : "";
-}
-
 /* ---- rows, read apart ---- */
 
 /* What an operand is when left out: a number, a list of them, or a text. */
@@ -174,7 +169,7 @@ static int read_named(struct td_onnx_reader *r, const TdOnnx__Attribute *a,
                       struct td_node *node, td_onnx_graph_reader *graph)
 {
     struct td_node_operand *operand = (void *)node->operand;
-    const char *name = or_empty(a->name);
+    const char *name = td_onnx_or_empty(a->name);
     int i = 0;
     a = td_onnx_given(r, a);
     if (!a) /* neither the call of the function nor the function says it */
@@ -240,7 +235,7 @@ static int read_attributes(struct td_onnx_reader *r, const TdOnnx__Node *from,
     int n = 0, err = 0;
     for (size_t i = 0; i < from->n_attribute && !err; i++) {
         r->given = NULL;
-        if (!trees || !td_onnx_is_tree_table(or_empty(from->attribute[i]->name)))
+        if (!trees || !td_onnx_is_tree_table(td_onnx_or_empty(from->attribute[i]->name)))
             err = read_named(r, from->attribute[i], form, scope, node, graph);
         if (branches && !err)
             err = match_branches(r, first, n);
@@ -255,11 +250,11 @@ static int fill(struct td_onnx_reader *r, const TdOnnx__Node *from,
                 td_onnx_graph_reader *graph)
 {
     const struct td_onnx_form *form = NULL;
-    const char *domain = or_empty(from->domain);
+    const char *domain = td_onnx_or_empty(from->domain);
     if (!strcmp(domain, "com.microsoft.nchwc"))
         return td_onnx_wrong(r, "is laid out for one kind of CPU; save the model with "
                                 "ORT_ENABLE_EXTENDED, or give the file from before");
-    if (!strcmp(domain, "ai.onnx"))
+    if (td_onnx_is_own(domain))
         domain = "";
     if (!*domain && !r->imported)
         return td_onnx_wrong(r, "is ONNX's own, of which the file says no operator set");
@@ -284,18 +279,18 @@ static int fill(struct td_onnx_reader *r, const TdOnnx__Node *from,
 int td_onnx_in_node(struct td_onnx_reader *r, const TdOnnx__Node *from, int err)
 {
     struct td_problem why = *r->problem;
-    const char *name = or_empty(from->name);
+    const char *name = td_onnx_or_empty(from->name);
     if (!*name && from->n_output)
         name = from->output[0];
     return td_problem_set(r->problem, -err, "node '%.100s' (%.60s): %.400s", name,
-                          or_empty(from->op_type), why.text);
+                          td_onnx_or_empty(from->op_type), why.text);
 }
 
 int td_onnx_node(struct td_onnx_reader *r, const TdOnnx__Node *from,
                  const struct td_onnx_scope *scope, struct td_node *node,
                  td_onnx_graph_reader *graph)
 {
-    const char *op = or_empty(from->op_type), *name = or_empty(from->name);
+    const char *op = td_onnx_or_empty(from->op_type), *name = td_onnx_or_empty(from->name);
     if (!*name && from->n_output)
         name = from->output[0];
     node->op = td_program_text(r->model, op, strlen(op));
@@ -307,7 +302,7 @@ int td_onnx_node(struct td_onnx_reader *r, const TdOnnx__Node *from,
 int td_onnx_constant_node(struct td_onnx_reader *r, const TdOnnx__Node *from, int value)
 {
     const TdOnnx__Attribute *a = from->n_attribute ? from->attribute[0] : NULL;
-    const char *name = a ? or_empty(a->name) : "";
+    const char *name = a ? td_onnx_or_empty(a->name) : "";
     a = td_onnx_given(r, a);
     struct td_tensor t = {.rank = 0};
     int err = 0;

@@ -6,11 +6,6 @@
 #include <errno.h>
 #include <string.h>
 
-static const char *or_empty(const char *text)
-{
-    return text ? text : "";
-}
-
 /* ---- which values are texts ---- */
 
 int td_onnx_set_text(struct td_onnx_reader *r, int value, enum td_onnx_text is)
@@ -40,7 +35,7 @@ enum td_onnx_text td_onnx_text_of(const struct td_onnx_reader *r, int value)
 static const TdOnnx__Attribute *attribute(const TdOnnx__Node *node, const char *name)
 {
     for (size_t i = 0; i < node->n_attribute; i++)
-        if (!strcmp(or_empty(node->attribute[i]->name), name))
+        if (!strcmp(td_onnx_or_empty(node->attribute[i]->name), name))
             return node->attribute[i];
     return NULL;
 }
@@ -55,7 +50,7 @@ static bool has_texts(const TdOnnx__Node *node, const char *strings, const char 
 /* What an operator of ai.onnx.ml takes, and gives as its first result. */
 static void of_ml(const TdOnnx__Node *node, bool *takes, bool *gives)
 {
-    const char *op = or_empty(node->op_type);
+    const char *op = td_onnx_or_empty(node->op_type);
     *takes = *gives = false;
     if (!strcmp(op, "LabelEncoder")) {
         *takes = has_texts(node, "keys_strings", "keys_tensor");
@@ -98,7 +93,7 @@ static int cast(const TdOnnx__Node *node, enum td_onnx_text most)
 int td_onnx_follow_texts(struct td_onnx_reader *r, const char *domain, const TdOnnx__Node *node,
                          const struct td_onnx_scope *scope)
 {
-    const char *op = or_empty(node->op_type);
+    const char *op = td_onnx_or_empty(node->op_type);
     enum td_onnx_text most = TD_ONNX_TEXT_none, made;
     for (size_t i = 0; i < node->n_input; i++) {
         int value = *node->input[i] ? td_onnx_look_up(scope, node->input[i]) : -1;
@@ -180,7 +175,7 @@ int td_onnx_words(struct td_onnx_reader *r, const ProtobufCBinaryData *text, siz
 
 int td_onnx_tensor_value(struct td_onnx_reader *r, int value, TdOnnx__Tensor *from)
 {
-    const char *name = or_empty(from->name);
+    const char *name = td_onnx_or_empty(from->name);
     struct td_tensor t;
     if (from->data_type != TD_ONNX_STRING)
         return td_onnx_constant(r, value, from);

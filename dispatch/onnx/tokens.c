@@ -8,11 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *or_empty(const char *text)
-{
-    return text ? text : "";
-}
-
 /* ---- what reads a name ---- */
 
 struct mention {
@@ -54,10 +49,11 @@ static int read_mentions(struct td_onnx_reader *r, struct mentions *m)
     if (!m->all || !m->taken || !m->looked_at || !m->gone)
         return td_onnx_no_memory(r);
     for (size_t i = 0; i < graph->n_output; i++)
-        m->all[m->n++] = (struct mention){or_empty(graph->output[i]->name), BY_output, i, 0};
+        m->all[m->n++] =
+            (struct mention){td_onnx_or_empty(graph->output[i]->name), BY_output, i, 0};
     for (size_t i = 0; i < graph->n_initializer; i++)
         m->all[m->n++] =
-            (struct mention){or_empty(graph->initializer[i]->name), BY_initializer, i, 0};
+            (struct mention){td_onnx_or_empty(graph->initializer[i]->name), BY_initializer, i, 0};
     for (size_t i = 0; i < graph->n_node; i++)
         for (size_t k = 0; k < graph->node[i]->n_input; k++)
             m->all[m->n++] = (struct mention){graph->node[i]->input[k], BY_node, i, k};
@@ -119,22 +115,18 @@ static bool is_text(const TdOnnx__Attribute *a, const char *text)
     return a->s.len == strlen(text) && !memcmp(a->s.data, text, a->s.len);
 }
 
-static bool is_own(const TdOnnx__Node *node)
-{
-    return !*or_empty(node->domain) || !strcmp(node->domain, "ai.onnx");
-}
-
 /* Not a function of the file's that is called so. */
 static bool is_normalizer(const struct td_onnx_reader *r, const TdOnnx__Node *node)
 {
-    return is_own(node) && !strcmp(or_empty(node->op_type), "StringNormalizer") &&
+    return td_onnx_is_own(node->domain) &&
+           !strcmp(td_onnx_or_empty(node->op_type), "StringNormalizer") &&
            !td_onnx_function(r, node);
 }
 
 static bool is_tokenizer(const struct td_onnx_reader *r, const TdOnnx__Node *node)
 {
-    return !strcmp(or_empty(node->domain), "com.microsoft") &&
-           !strcmp(or_empty(node->op_type), "Tokenizer") && !td_onnx_function(r, node);
+    return !strcmp(td_onnx_or_empty(node->domain), "com.microsoft") &&
+           !strcmp(td_onnx_or_empty(node->op_type), "Tokenizer") && !td_onnx_function(r, node);
 }
 
 /* Each attribute is one of those, and given once. */
@@ -142,7 +134,7 @@ static int check_names(struct td_onnx_reader *r, const TdOnnx__Node *node, const
 {
     unsigned given = 0;
     for (size_t i = 0; i < node->n_attribute; i++) {
-        const char *name = or_empty(node->attribute[i]->name);
+        const char *name = td_onnx_or_empty(node->attribute[i]->name);
         int k = 0;
         while (right[k] && strcmp(right[k], name) != 0)
             k++;
@@ -164,7 +156,7 @@ static int read_normalizer(struct td_onnx_reader *r, const TdOnnx__Node *node,
     int err = check_names(r, node, right);
     for (size_t i = 0; i < node->n_attribute && !err; i++) {
         const TdOnnx__Attribute *a = node->attribute[i];
-        const char *name = or_empty(a->name);
+        const char *name = td_onnx_or_empty(a->name);
         if (!strcmp(name, "stopwords") && a->n_strings)
             return td_onnx_wrong(r, "stopwords: none are right here");
         if (strcmp(name, "case_change_action") != 0)
@@ -191,7 +183,7 @@ static int read_tokenizer(struct td_onnx_reader *r, const TdOnnx__Node *node,
         err = td_onnx_no_memory(r);
     for (size_t i = 0; i < node->n_attribute && !err; i++) {
         const TdOnnx__Attribute *a = node->attribute[i];
-        const char *name = or_empty(a->name);
+        const char *name = td_onnx_or_empty(a->name);
         if (!strcmp(name, "tokenexp")) {
             single = is_text(a, ".");
             err = td_onnx_pattern(r, &a->s, to);
@@ -217,7 +209,8 @@ static int read_tokenizer(struct td_onnx_reader *r, const TdOnnx__Node *node,
 static bool is_flat(const struct mentions *m, const TdOnnx__Node *node)
 {
     static const char minus_one[] = "\xff\xff\xff\xff\xff\xff\xff\xff";
-    if (!is_own(node) || strcmp(or_empty(node->op_type), "Reshape") != 0 || node->n_input != 2)
+    if (!td_onnx_is_own(node->domain) || strcmp(td_onnx_or_empty(node->op_type), "Reshape") != 0 ||
+        node->n_input != 2)
         return false;
     const TdOnnx__Tensor *t = initializer(m, node->input[1]);
     return t && t->n_dims == 1 && t->dims[0] == 1 &&
@@ -228,7 +221,7 @@ static bool is_flat(const struct mentions *m, const TdOnnx__Node *node)
 /* Whether both say the same, of attributes as they are right here. */
 static bool same_attribute(const TdOnnx__Attribute *a, const TdOnnx__Attribute *b)
 {
-    return !strcmp(or_empty(a->name), or_empty(b->name)) && a->i == b->i &&
+    return !strcmp(td_onnx_or_empty(a->name), td_onnx_or_empty(b->name)) && a->i == b->i &&
            a->n_strings == b->n_strings && a->s.len == b->s.len &&
            (!a->s.len || !memcmp(a->s.data, b->s.data, a->s.len));
 }
@@ -237,8 +230,8 @@ static bool same_attribute(const TdOnnx__Attribute *a, const TdOnnx__Attribute *
  * each. */
 static bool alike(const struct mentions *m, const TdOnnx__Node *a, const TdOnnx__Node *b)
 {
-    bool same = !strcmp(or_empty(a->op_type), or_empty(b->op_type)) &&
-                !strcmp(or_empty(a->domain), or_empty(b->domain)) &&
+    bool same = !strcmp(td_onnx_or_empty(a->op_type), td_onnx_or_empty(b->op_type)) &&
+                !strcmp(td_onnx_or_empty(a->domain), td_onnx_or_empty(b->domain)) &&
                 is_flat(m, a) == is_flat(m, b) && a->n_attribute == b->n_attribute &&
                 a->n_output == 1 && b->n_output == 1;
     for (size_t i = 0; i < a->n_attribute && same; i++)
@@ -386,7 +379,7 @@ int td_onnx_read_tokenizers(struct td_onnx_reader *r, TdOnnx__Graph *graph)
     for (size_t i = 0; i < graph->n_input && !err; i++) {
         const TdOnnx__Type *type = graph->input[i]->type;
         bool texts = type && type->tensor_type && type->tensor_type->elem_type == TD_ONNX_STRING;
-        if (texts && *or_empty(graph->input[i]->name))
+        if (texts && *td_onnx_or_empty(graph->input[i]->name))
             err = read_input(r, &m, i);
     }
     finish(r, &m);
