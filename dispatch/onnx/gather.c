@@ -154,18 +154,6 @@ static bool moves(struct rows *r, const struct td_node *node)
 
 /* ---- the graph ---- */
 
-static void look(struct rows *r)
-{
-    const struct td_node_graph *graph = &r->model->graph;
-    for (int i = 0; i < r->model->n_constants; i++)
-        r->constant[r->model->constant[i].value] = i + 1;
-    for (int i = 0; i < graph->n_nodes; i++)
-        for (int k = 0; k < graph->node[i].n_outs; k++)
-            if (graph->node[i].out[k] >= 0)
-                r->maker[graph->node[i].out[k]] = i + 1;
-    td_program_count_readers(r->model, r->readers);
-}
-
 /* Leaves out the nodes that have been copied to behind a gather. */
 static int leave_out(struct rows *r, int n_values)
 {
@@ -191,7 +179,8 @@ int td_onnx_pick_rows(struct td_model *model)
     if (done) {
         r.constant = room + values;
         r.readers = room + 2 * values;
-        look(&r);
+        td_program_find_makers(model, r.maker, r.constant);
+        td_program_count_readers(model, r.readers);
     }
     for (int i = 0; i < graph->n_nodes && done; i++)
         if (is_worth_it(&r, &graph->node[i]))

@@ -255,16 +255,11 @@ static void look(struct td_pairs *p)
 {
     const struct td_node_graph *graph = &p->model->graph;
     memset(p->maker, 0, sizeof *p->maker * 4 * (size_t)p->n_values);
-    for (int i = 0; i < p->model->n_constants; i++)
-        p->constant[p->model->constant[i].value] = i + 1;
-    for (int i = 0; i < graph->n_nodes; i++) {
-        for (int k = 0; k < graph->node[i].n_outs; k++)
-            if (graph->node[i].out[k] >= 0)
-                p->maker[graph->node[i].out[k]] = i + 1;
+    for (int i = 0; i < graph->n_nodes; i++)
         for (int k = 0; k < graph->node[i].n_operands; k++)
             if (graph->node[i].operand[k].kind == TD_OPERAND_value)
                 p->reader[graph->node[i].operand[k].value] = i + 1;
-    }
+    td_program_find_makers(p->model, p->maker, p->constant);
     td_program_count_readers(p->model, p->readers);
 }
 

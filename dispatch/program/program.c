@@ -297,3 +297,15 @@ void td_program_count_readers(const struct td_model *model, int *readers)
 {
     count_graph(readers, &model->graph);
 }
+
+void td_program_find_makers(const struct td_model *model, int *maker, int *constant)
+{
+    for (int i = 0; i < model->n_constants; i++)
+        constant[model->constant[i].value] = i + 1;
+    for (int i = 0; i < model->graph.n_nodes; i++) {
+        const struct td_node *node = &model->graph.node[i];
+        for (int k = 0; k < node->n_outs; k++)
+            if (node->out[k] >= 0)
+                maker[node->out[k]] = i + 1;
+    }
+}

@@ -201,6 +201,9 @@ int td_program_take_out(struct td_model *model, int value, struct td_constant *t
 int td_program_fold(struct td_model *model, struct td_problem *problem);
 /* Adds to readers[value] each use of the value as an operand or output, over all graphs. */
 void td_program_count_readers(const struct td_model *model, int *readers);
+/* Sets, for each value that a node of the graph makes, 1 + that node's number in maker, and for
+ * each constant 1 + its number in constant. */
+void td_program_find_makers(const struct td_model *model, int *maker, int *constant);
 /* Checks a program that is complete, and finds each value's last use. -ENOMEM; -EINVAL: a node
  * reads a value that nothing before it makes. */
 int td_program_close(struct td_model *model, struct td_problem *problem);
