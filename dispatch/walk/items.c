@@ -1,56 +1,11 @@
 /* Items: reading them as numbers, formulas over them, and the loop-carried values of loops. */
 #include "dispatch/graph/graph.h"
 #include "dispatch/walk/walk.h"
-#include "kernels/half.h"
+#include "kernels/elementwise.h"
 
 #include <string.h>
 
 /* ---- numbers ---- */
-
-/* Reads element i as a double and, of an integer type, also as an integer. */
-static void element(const struct td_tensor *t, int64_t i, double *f, int64_t *whole)
-{
-    *whole = 0;
-    switch (t->dtype) {
-    case TD_f64:
-        *f = ((const double *)t->data)[i];
-        return;
-    case TD_f32:
-        *f = (double)((const float *)t->data)[i];
-        return;
-    case TD_f16:
-        *f = (double)td_f16_to_f32(((const uint16_t *)t->data)[i]);
-        return;
-    case TD_bf16:
-        *f = (double)td_bf16_to_f32(((const uint16_t *)t->data)[i]);
-        return;
-    case TD_i64:
-        *whole = ((const int64_t *)t->data)[i];
-        break;
-    case TD_i32:
-        *whole = ((const int32_t *)t->data)[i];
-        break;
-    case TD_u64:
-        *whole = ((const int64_t *)t->data)[i];
-        *f = (double)(uint64_t)*whole;
-        return;
-    case TD_u32:
-        *whole = ((const uint32_t *)t->data)[i];
-        break;
-    case TD_u16:
-        *whole = ((const uint16_t *)t->data)[i];
-        break;
-    case TD_i16:
-        *whole = ((const int16_t *)t->data)[i];
-        break;
-    case TD_i8:
-        *whole = ((const int8_t *)t->data)[i];
-        break;
-    default: /* TD_u8, TD_bool */
-        *whole = ((const uint8_t *)t->data)[i];
-    }
-    *f = (double)*whole;
-}
 
 /* The number of the item's elements, or -EINVAL if it is above max; sets t, with their data. */
 static int count(struct td_walk *walk, const struct td_item *item, int max, struct td_tensor *t)
@@ -78,12 +33,11 @@ int td_walk_ints(struct td_walk *walk, const struct td_item *item, int64_t *v, i
     }
     struct td_tensor t;
     int n = count(walk, item, max, &t);
-    double f;
     if (n >= 0 && t.dtype & TD_FLOATS)
         return td_walk_refuse(walk, "whole numbers are wanted where it has %s",
                               td_dtype_name(t.dtype));
     for (int i = 0; i < n; i++)
-        element(&t, i, &f, &v[i]);
+        v[i] = td_get_whole(&t, i);
     return n;
 }
 
@@ -106,9 +60,8 @@ int td_walk_floats(struct td_walk *walk, const struct td_item *item, double *v, 
     }
     struct td_tensor t;
     int n = count(walk, item, max, &t);
-    int64_t whole;
     for (int i = 0; i < n; i++)
-        element(&t, i, &v[i], &whole);
+        v[i] = td_get_real(&t, i);
     return n;
 }
 
