@@ -36,12 +36,11 @@ static int marks_of(const struct td_infer *in, const char *name)
     const struct td_handle *h = in->eval ? NULL : td_registry_find(in->op);
     bool one = h && strcmp(in->op, h->schema.name) != 0;
     int marks = 0;
-    for (; h; h = one ? NULL : h->next)
-        for (int i = 0; i < h->schema.n_params; i++)
-            if (!strcmp(h->schema.param[i].name, name)) {
-                marks |= h->op->unpromoted >> i & 1 ? STAYS : 0;
-                marks |= h->op->int32 >> i & 1 ? STAYS | SHORT : 0;
-            }
+    for (; h; h = one ? NULL : h->next) {
+        int i = td_schema_find(&h->schema, name);
+        marks |= i >= 0 && h->op->unpromoted >> i & 1 ? STAYS : 0;
+        marks |= i >= 0 && h->op->int32 >> i & 1 ? STAYS | SHORT : 0;
+    }
     return marks;
 }
 

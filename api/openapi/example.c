@@ -188,14 +188,6 @@ static void write_parts(struct td_writer *w, const struct td_handle *handle, con
     }
 }
 
-static bool has_dtype(const struct td_schema *schema)
-{
-    int i = 0;
-    while (i < schema->n_params && strcmp(schema->param[i].name, "dtype"))
-        i++;
-    return i < schema->n_params;
-}
-
 static void write_request(struct td_writer *w, const char *key, const struct td_handle *handle,
                           const char *sample, bool brief)
 {
@@ -234,7 +226,7 @@ static bool is_sayable(const struct td_handle *handle, const char *sample)
 {
     bool plain = usual(handle->op) & (TD_f32 | TD_i64 | TD_bool) && !strstr(sample, ":i32") &&
                  !strstr(sample, ":INT8");
-    return plain || (!has_dtype(&handle->schema) && !strchr(sample, ':'));
+    return plain || (td_schema_find(&handle->schema, "dtype") < 0 && !strchr(sample, ':'));
 }
 
 bool td_openapi_example(struct td_writer *w, const char *key, const struct td_handle *handle,

@@ -291,14 +291,6 @@ static void write_tensor(struct td_writer *w, const struct td_param *param)
     td_write_close(w, '}');
 }
 
-static bool has(const struct td_schema *schema, const char *name)
-{
-    for (int i = 0; i < schema->n_params; i++)
-        if (!strcmp(schema->param[i].name, name))
-            return true;
-    return false;
-}
-
 void td_openapi_brief(struct td_writer *w, const struct td_handle *handle)
 {
     const struct td_schema *schema = &handle->schema;
@@ -308,7 +300,7 @@ void td_openapi_brief(struct td_writer *w, const struct td_handle *handle)
     td_write_open(w, "properties", '{');
     for (int i = 0; i < schema->n_params; i++)
         (is_tensor(&schema->param[i]) ? write_tensor : write_argument)(w, &schema->param[i]);
-    if (!has(schema, "dtype")) {
+    if (td_schema_find(schema, "dtype") < 0) {
         td_write_open(w, "dtype", '{');
         td_write_str(w, "$ref", TD_OPENAPI_REF "Datatype");
         td_write_close(w, '}');

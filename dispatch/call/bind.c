@@ -41,20 +41,20 @@ static int check_positions(const struct td_handle *handle, const struct td_named
     if (n > most)
         return td_problem_set(problem, EINVAL, "args: %s takes %d by position, but %d were given",
                               handle->full, most, n);
-    for (int i = 0; i < n_args; i++)
-        for (int k = 0; args[i].name && k < n; k++)
-            if (!strcmp(args[i].name, schema->param[k].name))
-                return td_problem_set(problem, EINVAL, "%s: is given by name and by position",
-                                      args[i].name);
+    for (int i = 0; i < n_args; i++) {
+        int k = args[i].name ? td_schema_find(schema, args[i].name) : -1;
+        if (k >= 0 && k < n)
+            return td_problem_set(problem, EINVAL, "%s: is given by name and by position",
+                                  args[i].name);
+    }
     return 0;
 }
 
 static bool is_param(const struct td_handle *handle, bool one, const char *name)
 {
     for (; handle; handle = one ? NULL : handle->next)
-        for (int i = 0; i < handle->schema.n_params; i++)
-            if (!strcmp(handle->schema.param[i].name, name))
-                return true;
+        if (td_schema_find(&handle->schema, name) >= 0)
+            return true;
     return false;
 }
 
@@ -143,14 +143,10 @@ static int bind(struct td_run *run, const struct td_handle *handle, bool numbers
     }
     if (!err && n_args && !args[0].name)
         err = check_positions(handle, args, n_args, &run->problem);
-    for (int i = 0; used < n_args && i < n_args; i++) {
-        bool known = !args[i].name;
-        for (int k = 0; k < schema->n_params && !known; k++)
-            known = !strcmp(args[i].name, schema->param[k].name);
-        if (!known)
+    for (int i = 0; used < n_args && i < n_args; i++)
+        if (args[i].name && td_schema_find(schema, args[i].name) < 0)
             return td_problem_set(&run->problem, EINVAL, "%s: it has no such argument",
                                   args[i].name);
-    }
     run->keys = run->keys ? run->keys : of_numbers;
     return err || !run->numbers ? err : td_run_make_numbers(run);
 }
@@ -226,10 +222,7 @@ bool td_op_draws_chance(const char *name)
 /* The parameter that result i is called as, or -1. */
 static int namesake(const struct td_schema *schema, int i)
 {
-    int k = 0;
-    while (k < schema->n_params && strcmp(schema->param[k].name, schema->ret[i].name) != 0)
-        k++;
-    return k < schema->n_params ? k : -1;
+    return td_schema_find(schema, schema->ret[i].name);
 }
 
 int td_run_place(const struct td_run *run, int i)

@@ -196,15 +196,11 @@ static int feed_operand(struct binding *b, struct td_run *part, int arg, int ele
 
 static int set_feeds(struct binding *b, struct td_run *part, const struct td_graph_node *node)
 {
-    const struct td_schema *schema = &part->handle->schema;
     int err = 0;
     for (int k = 0; k < node->n && !err; k++) {
         const struct td_operand *o = &b->graph->operand[node->first + k];
-        int arg = k;
-        for (int i = 0; o->name && i < schema->n_params; i++)
-            if (!strcmp(schema->param[i].name, o->name))
-                arg = i;
-        err = feed_operand(b, part, arg, -1, o);
+        int named = o->name ? td_schema_find(&part->handle->schema, o->name) : -1;
+        err = feed_operand(b, part, named < 0 ? k : named, -1, o);
     }
     return err;
 }

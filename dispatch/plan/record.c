@@ -376,13 +376,8 @@ int td_record_outputs(struct td_walk *walk, const struct td_item *item, int n)
 
 int td_plan_argument(const struct td_plan_step *step, int arg)
 {
-    const struct td_schema *schema = &step->handle->schema;
-    int i = 0;
-    if (!step->arg[arg].name)
-        return arg;
-    while (strcmp(schema->param[i].name, step->arg[arg].name))
-        i++;
-    return i;
+    const char *name = step->arg[arg].name;
+    return name ? td_schema_find(&step->handle->schema, name) : arg;
 }
 
 struct td_plan_use *td_step_use(const struct td_plan_step *step, int arg, int element)

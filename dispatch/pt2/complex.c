@@ -159,11 +159,10 @@ static bool has_complex(const struct td_node *node, const struct td_item *in)
 {
     const struct td_handle *handle = node->form;
     for (int i = 0; i < node->n_operands; i++) {
+        const char *name = node->operand[i].name;
+        int named = name ? td_schema_find(&handle->schema, name) : -1, k = named < 0 ? i : named;
         const struct td_param *param =
-            i < handle->schema.n_params ? &handle->schema.param[i] : NULL;
-        for (int k = 0; node->operand[i].name && k < handle->schema.n_params; k++)
-            if (!strcmp(handle->schema.param[k].name, node->operand[i].name))
-                param = &handle->schema.param[k];
+            k < handle->schema.n_params ? &handle->schema.param[k] : NULL;
         bool single = param && param->type.base == TD_BASE_Tensor && !param->type.list;
         if (single && td_pt2_is_complex(&in[i]))
             return true;

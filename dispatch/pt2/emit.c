@@ -39,14 +39,6 @@ static bool is_idle(const char *name)
     return false;
 }
 
-static const struct td_param *find_param(const struct td_handle *handle, const char *name)
-{
-    for (int i = 0; i < handle->schema.n_params; i++)
-        if (!strcmp(handle->schema.param[i].name, name))
-            return &handle->schema.param[i];
-    return NULL;
-}
-
 /* Leaves out what the operator here has no use for. */
 static int fit_operands(struct td_pt2_graph *graph, const struct td_handle *handle,
                         struct td_node_operand *o, int *n)
@@ -54,7 +46,7 @@ static int fit_operands(struct td_pt2_graph *graph, const struct td_handle *hand
     int kept = 0;
     for (int i = 0; i < *n; i++) {
         const char *name = o[i].name;
-        const struct td_param *param = name ? find_param(handle, name) : NULL;
+        const struct td_param *param = td_pt2_param(handle, name);
         bool none = o[i].kind == TD_OPERAND_none;
         if (name && !param && !none && !is_idle(name))
             return td_pt2_refuse(graph, "%.60s has no argument '%.60s' here", handle->full, name);

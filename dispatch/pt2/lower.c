@@ -37,12 +37,10 @@ static int as_numbers(struct td_walk *walk, const struct td_item *item, bool int
     return n < 0 ? n : 0;
 }
 
-static const struct td_param *param_of(const struct td_handle *handle, const char *name)
+const struct td_param *td_pt2_param(const struct td_handle *handle, const char *name)
 {
-    for (int i = 0; name && i < handle->schema.n_params; i++)
-        if (!strcmp(handle->schema.param[i].name, name))
-            return &handle->schema.param[i];
-    return NULL;
+    int i = name ? td_schema_find(&handle->schema, name) : -1;
+    return i < 0 ? NULL : &handle->schema.param[i];
 }
 
 /* A number where a tensor is due becomes one, of the first tensor's type where that is of its
@@ -68,7 +66,7 @@ static const struct td_handle *with_number(const struct td_handle *handle, const
 {
     const struct td_handle *h = td_registry_find(handle->schema.name);
     for (; h; h = h->next) {
-        const struct td_param *param = param_of(h, name);
+        const struct td_param *param = td_pt2_param(h, name);
         if (param && param->type.base == TD_BASE_Scalar &&
             h->schema.n_params == handle->schema.n_params)
             return h;
@@ -92,14 +90,14 @@ static int prepare(struct td_walk *walk, const struct td_node *node, const struc
 {
     int err = 0;
     for (int i = 0; i < node->n_operands && !err; i++) {
-        const struct td_param *param = param_of(*handle, node->operand[i].name);
+        const struct td_param *param = td_pt2_param(*handle, node->operand[i].name);
         given[i].name = node->operand[i].name;
         bool ints = param && param->type.list &&
                     (param->type.base == TD_BASE_int || param->type.base == TD_BASE_bool);
         err = as_numbers(walk, &in[i], ints, &given[i].item);
     }
     for (int i = 0; i < node->n_operands && !err; i++) {
-        const struct td_param *param = param_of(*handle, given[i].name);
+        const struct td_param *param = td_pt2_param(*handle, given[i].name);
         if (!param || param->type.list || param->type.base != TD_BASE_Tensor ||
             !td_is_number(&given[i].item.v))
             continue;

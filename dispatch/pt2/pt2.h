@@ -251,6 +251,8 @@ int td_pt2_find_states(struct td_pt2_graph *graph, const int *output, int n_outp
 
 /* ---- what nodes do ---- */
 
+/* The operator's parameter called so; NULL: there is none, or no name. */
+const struct td_param *td_pt2_param(const struct td_handle *handle, const char *name);
 /* The node's operand of that name; NULL: there is none, or it is None. */
 const struct td_item *td_pt2_given(const struct td_node *node, const struct td_item *in,
                                    const char *name);

@@ -57,10 +57,11 @@ const char *td_op_nearest(const char *name)
 
 static const char *own_param(const struct td_handle *handle, bool one, const char *name)
 {
-    for (const struct td_handle *h = handle; h; h = one ? NULL : h->next)
-        for (int i = 0; i < h->schema.n_params; i++)
-            if (!strcmp(h->schema.param[i].name, name))
-                return h->schema.param[i].name;
+    for (const struct td_handle *h = handle; h; h = one ? NULL : h->next) {
+        int i = td_schema_find(&h->schema, name);
+        if (i >= 0)
+            return h->schema.param[i].name;
+    }
     return NULL;
 }
 

@@ -299,11 +299,10 @@ static int parse_params(struct parser *p, struct td_schema *s)
         int err = parse_type(p, &param->type);
         if (err || (err = word(p, param->name, "the argument's name")))
             return err;
-        for (int i = 0; i < s->n_params; i++)
-            if (!strcmp(s->param[i].name, param->name)) {
-                p->at -= strlen(param->name);
-                return fail(p, "expected a name not used before");
-            }
+        if (td_schema_find(s, param->name) >= 0) {
+            p->at -= strlen(param->name);
+            return fail(p, "expected a name not used before");
+        }
         param->keyword_only = keyword_only;
         if (accept(p, "=") && (err = parse_default(p, param)))
             return err;
@@ -364,4 +363,12 @@ int td_schema_parse(struct td_schema *s, const char *text, struct td_problem *pr
         return err;
     blanks(&p);
     return *p.at ? fail(&p, "expected the end") : 0;
+}
+
+int td_schema_find(const struct td_schema *schema, const char *name)
+{
+    for (int i = 0; i < schema->n_params; i++)
+        if (!strcmp(schema->param[i].name, name))
+            return i;
+    return -1;
 }

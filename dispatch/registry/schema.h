@@ -67,6 +67,8 @@ int td_schema_parse(struct td_schema *schema, const char *text, struct td_proble
 /* Writes it back in canonical form, cut at size; returns its full length. */
 size_t td_schema_format(const struct td_schema *schema, char *text, size_t size);
 size_t td_type_format(const struct td_type *type, char *text, size_t size);
+/* The number of the parameter called so; -1: there is none. */
+int td_schema_find(const struct td_schema *schema, const char *name);
 
 /* A single number, which td_scalar takes. */
 static inline bool td_is_number(const struct td_value *v)

@@ -9,12 +9,10 @@
 static int param_of(const struct td_handle *handle, const struct td_given *args, int k)
 {
     int i = 0;
-    if (!args[k].name)
-        for (int j = 0; j < k; j++)
-            i += !args[j].name;
-    while (args[k].name && i < handle->schema.n_params &&
-           strcmp(handle->schema.param[i].name, args[k].name) != 0)
-        i++;
+    if (args[k].name)
+        return td_schema_find(&handle->schema, args[k].name);
+    for (int j = 0; j < k; j++)
+        i += !args[j].name;
     return i;
 }
 

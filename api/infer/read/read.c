@@ -211,9 +211,8 @@ int td_infer_read_expr(struct td_infer *in, struct td_problem *problem)
 static bool is_own(const struct td_infer *in, const char *key)
 {
     for (const struct td_handle *h = td_op_meant(in->op); h; h = h->next)
-        for (int i = 0; i < h->schema.n_params; i++)
-            if (!strcmp(h->schema.param[i].name, key))
-                return true;
+        if (td_schema_find(&h->schema, key) >= 0)
+            return true;
     return false;
 }
 

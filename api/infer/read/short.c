@@ -59,12 +59,12 @@ static unsigned kinds_of(const struct td_infer *in, const char *name)
         in->eval && strcmp(name, "dtype") && !td_infer_is_shared(name) ? IS_TENSOR | IS_OTHER : 0;
     const struct td_handle *h = td_op_meant(in->op);
     bool one = h && strchr(in->op, '.'); /* it is named by its overload */
-    for (; h; h = one ? NULL : h->next)
-        for (int i = 0; i < h->schema.n_params; i++) {
-            const struct td_type *type = &h->schema.param[i].type;
-            if (!strcmp(h->schema.param[i].name, name))
-                kinds |= type->base != TD_BASE_Tensor ? IS_OTHER : type->list ? IS_LIST : IS_TENSOR;
-        }
+    for (; h; h = one ? NULL : h->next) {
+        int i = td_schema_find(&h->schema, name);
+        const struct td_type *type = i < 0 ? NULL : &h->schema.param[i].type;
+        if (type)
+            kinds |= type->base != TD_BASE_Tensor ? IS_OTHER : type->list ? IS_LIST : IS_TENSOR;
+    }
     return kinds;
 }
 

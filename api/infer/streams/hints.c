@@ -49,11 +49,7 @@ static int find(const struct slots *slots, const char *name)
 /* An argument that is no tensor can only be passed whole. */
 static bool is_other_argument(const struct td_infer *in, const char *name)
 {
-    const struct td_schema *schema = in->served ? NULL : &in->run.handle->schema;
-    for (int i = 0; schema && i < schema->n_params; i++)
-        if (!strcmp(schema->param[i].name, name))
-            return true;
-    return false;
+    return !in->served && td_schema_find(&in->run.handle->schema, name) >= 0;
 }
 
 static int place(struct td_infer *in, struct slots *slots, const cJSON *hint);
