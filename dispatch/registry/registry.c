@@ -202,23 +202,6 @@ static int link_kernel(const char *op, struct td_registration *r, struct td_prob
     return 0;
 }
 
-int td_register(const char *op, const struct td_kernel_def *def, struct td_registration **made,
-                struct td_problem *problem)
-{
-    *problem->text = 0;
-    struct td_registration *r = make(op, def);
-    if (!r)
-        return td_problem_set(problem, ENOMEM, "out of memory");
-    pthread_mutex_lock(&lock);
-    int err = link_kernel(r->op, r, problem);
-    pthread_mutex_unlock(&lock);
-    if (err)
-        free(r);
-    else if (made)
-        *made = r;
-    return err;
-}
-
 static int recompute_all(void)
 {
     int err = 0;
@@ -236,32 +219,42 @@ int td_registry_open(struct td_problem *problem)
     return err ? td_problem_set(problem, ENOMEM, "out of memory") : 0;
 }
 
-int td_register_fallback(const struct td_kernel_def *def, struct td_registration **made,
-                         struct td_problem *problem)
+static int link_fallback(struct td_registration *r, struct td_problem *problem)
 {
-    struct td_registration *r = make("", def);
+    for (const struct td_registration *old = fallbacks; old; old = old->next)
+        if (old->def.key == r->def.key)
+            return td_problem_set(problem, EEXIST, "the fallback of %s is registered already: %s",
+                                  td_key_name(r->def.key), old->def.origin);
+    r->next = fallbacks;
+    fallbacks = r;
+    if (recompute_all()) {
+        fallbacks = r->next;
+        return td_problem_set(problem, ENOMEM, "out of memory");
+    }
+    return 0;
+}
+
+int td_register(const char *op, const struct td_kernel_def *def, struct td_registration **made,
+                struct td_problem *problem)
+{
+    *problem->text = 0;
+    struct td_registration *r = make(op, def);
     if (!r)
         return td_problem_set(problem, ENOMEM, "out of memory");
     pthread_mutex_lock(&lock);
-    int err = 0;
-    for (const struct td_registration *old = fallbacks; old && !err; old = old->next)
-        if (old->def.key == def->key)
-            err = td_problem_set(problem, EEXIST, "the fallback of %s is registered already: %s",
-                                 td_key_name(def->key), old->def.origin);
-    if (!err) {
-        r->next = fallbacks;
-        fallbacks = r;
-        if ((err = recompute_all())) {
-            fallbacks = r->next;
-            td_problem_set(problem, ENOMEM, "out of memory");
-        }
-    }
+    int err = *op ? link_kernel(r->op, r, problem) : link_fallback(r, problem);
     pthread_mutex_unlock(&lock);
     if (err)
         free(r);
     else if (made)
         *made = r;
     return err;
+}
+
+int td_register_fallback(const struct td_kernel_def *def, struct td_registration **made,
+                         struct td_problem *problem)
+{
+    return td_register("", def, made, problem);
 }
 
 static void unlink_from(struct td_registration **list, const struct td_registration *r)
