@@ -4,6 +4,7 @@
 #define TD_KERNELS_SPECIAL_H
 
 #include "kernels/formulas.h"
+#include "kernels/gamma.h"
 #include "kernels/zeta.h"
 
 #include <math.h>
@@ -141,6 +142,18 @@ TD_SPECIAL o_polygamma(V n, V x)
         y[i] = (td_real)td_polygamma((double)n[0], (double)x[i]);
     return y;
 }
+
+/* ---- what has no form in lanes ---- */
+
+#define TD_BY_LANE_2(name, function)                                                               \
+    TD_SPECIAL name(V x, V y)                                                                      \
+    {                                                                                              \
+        for (int i = 0; i < L_LANES; i++)                                                          \
+            x[i] = (td_real)function((double)x[i], (double)y[i]);                                  \
+        return x;                                                                                  \
+    }
+TD_BY_LANE_2(o_gamma_lower, td_gamma_lower)
+TD_BY_LANE_2(o_gamma_upper, td_gamma_upper)
 
 /* ---- the inverse of erf ---- */
 

@@ -208,6 +208,27 @@ def zetas(self, other):
     return np.vectorize(zeta, otypes=[np.float64])(np.asarray(self, np.float64), np.asarray(other, np.float64))
 
 
+def gamma_lower(a, x):
+    """The power series, whose terms are all positive."""
+    if not (a > 0 and x > 0):
+        return math.nan if a < 0 or x < 0 or a == x else float(a == 0)
+    terms, n = [1.0], a
+    while terms[-1] > 1e-20:
+        n += 1
+        terms.append(terms[-1] * x / n)
+    return math.fsum(terms) * math.exp(a * math.log(x) - x - math.lgamma(a + 1))
+
+
+def gamma_upper(a, x):
+    """The integral of exp(-x t) (1 + t) ** (a - 1), by steps that are as large as t."""
+    if not (a > 0 and x > 0):
+        return math.nan if a < 0 or x < 0 or a == x else float(x == 0)
+    s = np.arange(-5, 16, 1 / 64)
+    t = np.exp(s - np.exp(-s))
+    whole = np.exp((a - 1) * np.log1p(t) - x * t) * t * (1 + np.exp(-s))
+    return math.fsum(whole) / 64 * math.exp(a * math.log(x) - x - math.lgamma(a))
+
+
 def xlog1py(self, other):
     return np.where(np.asarray(self) == 0, 0.0, self * np.log1p(np.where(np.asarray(self) == 0, 1.0, other)))
 
@@ -315,6 +336,8 @@ TABLE = {
     "special_zeta": (zetas, PAIRS, floating),
     "special_zeta.other_scalar": (zetas, SCALAR, floating),
     "special_zeta.self_scalar": (zetas, [({"other": (40,)}, {"self": 3}), ({"other": (2, 9)}, {"self": 2.5})], floating),
+    **{name: (np.vectorize(gamma, otypes=[np.float64]), PAIRS, same) for gamma, names in (
+        (gamma_lower, ("igamma", "special_gammainc")), (gamma_upper, ("igammac", "special_gammaincc"))) for name in names},
     "special_xlog1py": (xlog1py, PAIRS, floating),
     "special_xlog1py.other_scalar": (xlog1py, SCALAR, floating),
     "special_xlog1py.self_scalar": (xlog1py, [({"other": (40,)}, {"self": 3}), ({"other": (2, 9)}, {"self": 0})], floating),
@@ -333,6 +356,8 @@ TABLE = {
 # Beside their roots Python's own lose as many digits as these are small.
 for name in "lgamma", "digamma":
     TABLE[name] = (*TABLE[name][:3], 4)
+for name in "igamma", "igammac", "special_gammainc", "special_gammaincc":
+    TABLE[name] = (two(TABLE[name][0]), *TABLE[name][1:3], 4)
 for name in "polygamma", "special_polygamma":
     TABLE[name] = (*TABLE[name][:3], 16)
 

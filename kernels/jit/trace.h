@@ -197,6 +197,8 @@ TD_TRACE_CALL_2(o_atan2)
 TD_TRACE_CALL_2(o_pow)
 TD_TRACE_CALL_2(o_zeta)
 TD_TRACE_CALL_2(o_polygamma)
+TD_TRACE_CALL_2(o_gamma_lower)
+TD_TRACE_CALL_2(o_gamma_upper)
 TD_TRACE_CALL_2(fmod_by_lane_)
 
 #undef NODE
