@@ -3,6 +3,7 @@
 #ifndef TD_KERNELS_SPECIAL_H
 #define TD_KERNELS_SPECIAL_H
 
+#include "kernels/bessel.h"
 #include "kernels/formulas.h"
 #include "kernels/gamma.h"
 #include "kernels/zeta.h"
@@ -145,6 +146,13 @@ TD_SPECIAL o_polygamma(V n, V x)
 
 /* ---- what has no form in lanes ---- */
 
+#define TD_BY_LANE(name, function)                                                                 \
+    TD_SPECIAL name(V x)                                                                           \
+    {                                                                                              \
+        for (int i = 0; i < L_LANES; i++)                                                          \
+            x[i] = (td_real)function((double)x[i]);                                                \
+        return x;                                                                                  \
+    }
 #define TD_BY_LANE_2(name, function)                                                               \
     TD_SPECIAL name(V x, V y)                                                                      \
     {                                                                                              \
@@ -154,6 +162,14 @@ TD_SPECIAL o_polygamma(V n, V x)
     }
 TD_BY_LANE_2(o_gamma_lower, td_gamma_lower)
 TD_BY_LANE_2(o_gamma_upper, td_gamma_upper)
+TD_BY_LANE(o_bessel_j0, td_bessel_j0)
+TD_BY_LANE(o_bessel_j1, td_bessel_j1)
+TD_BY_LANE(o_bessel_y0, td_bessel_y0)
+TD_BY_LANE(o_bessel_y1, td_bessel_y1)
+TD_BY_LANE(o_bessel_k0, td_bessel_k0)
+TD_BY_LANE(o_bessel_k1, td_bessel_k1)
+TD_BY_LANE(o_bessel_k0_scaled, td_bessel_k0_scaled)
+TD_BY_LANE(o_bessel_k1_scaled, td_bessel_k1_scaled)
 
 /* ---- the inverse of erf ---- */
 

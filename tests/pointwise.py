@@ -1,6 +1,7 @@
 """NumPy's word on the pointwise operators: {operator: (formula, calls, result, scale, datatype)}, as
 tests/operators.py has them for the others. Formulas get wide arrays: float64, int64 or bool."""
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -176,6 +177,41 @@ def i1e(x):
     return math.copysign((half - math.expm1(-2 * a) / 4) / 1024, x)
 
 
+def bessel_j(n):
+    """The mean of cos(n t - x sin(t)) over a circle."""
+    t = np.arange(4096) * (math.pi / 2048)
+    return lambda x: math.fsum(np.cos(n * t - x * np.sin(t))) / 4096
+
+
+def bessel_y(n):
+    """By the power series in whole numbers, whose terms are far larger than their sum."""
+    def run(x):
+        if not x > 0:
+            return -math.inf if x == 0 else math.nan
+        term, h, j, sum_ = Fraction(1), Fraction(0), Fraction(0), Fraction(0)
+        for k in range(60):
+            more = Fraction(1, k + 1)
+            j, sum_ = j + term, sum_ + term * (2 * h + n * more)
+            h, term = h + more, -term * Fraction(x) ** 2 / 4 / ((k + 1) * (k + 1 + n))
+        half = x / 2 if n else 1
+        gamma = 0.5772156649015329
+        return 2 / math.pi * (math.log(x / 2) + gamma) * half * float(j) - half * float(sum_) / math.pi - n * 2 / (math.pi * x)
+    return run
+
+
+def bessel_k(n, scaled=False):
+    """The integral of exp(-s) (s (1 + s / 2x)) ** (n - 1/2), by steps that are as large as s."""
+    u = np.arange(-6, 8, 1 / 64)
+    s = np.exp(u - np.exp(-u))
+
+    def run(x):
+        if not x > 0:
+            return math.inf if x == 0 else math.nan
+        whole = np.exp(-s) * (s * (1 + s / (2 * x))) ** (n - 0.5) * s * (1 + np.exp(-u))
+        return math.sqrt(math.pi / (2 * x)) / math.gamma(n + 0.5) * math.fsum(whole) / 64 * (1 if scaled else math.exp(-x))
+    return run
+
+
 def erfcx(x):
     """By erfc, the square taken in two exact parts; from 5 on by the continued fraction."""
     most, y = round(x * 1024) / 1024 if abs(x) < 30 else x, 0
@@ -236,6 +272,8 @@ def xlog1py(self, other):
 CURVES = {
     "lgamma": each(lgamma), "digamma": each(digamma), "erfinv": each(erfinv), "i0": np.i0, "special_i0e": lambda x: np.i0(x) * np.exp(-np.abs(x)),
     "special_i1": lambda x: each(i1e)(x) * np.exp(np.abs(x)), "special_i1e": each(i1e), "special_erfcx": each(erfcx),
+    **{f"special_bessel_{kind}{n}": each(of(n)) for kind, of in (("j", bessel_j), ("y", bessel_y)) for n in (0, 1)},
+    **{f"special_modified_bessel_k{n}": each(bessel_k(n)) for n in (0, 1)},
     "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
     "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
@@ -332,6 +370,8 @@ TABLE = {
                    [({"self": (131,)}, {}), ({"self": (2, 9)}, {"negative_slope": 0.25})], same),
     "elu": (elu, [({"self": (131,)}, {}), ({"self": (2, 9)}, {"alpha": 0.5, "scale": 2, "input_scale": 0.75})], same),
     "polygamma": (polygamma, [({"self": (131,)}, {"n": 1}), ({"self": (2, 9)}, {"n": 2}), ({"self": (40,)}, {"n": 3}), ({"self": (17,)}, {"n": 0})], floating),
+    **{f"special_scaled_modified_bessel_k{n}": (lambda x, n=n: each(bessel_k(n, True))(x.astype(np.float64)), [({"x": (131,)}, {}), ({"x": (2, 9)}, {})], floating)
+       for n in (0, 1)},
     "special_polygamma": (polygamma, [({"self": (131,)}, {"n": 2})], floating),
     "special_zeta": (zetas, PAIRS, floating),
     "special_zeta.other_scalar": (zetas, SCALAR, floating),
@@ -358,6 +398,8 @@ for name in "lgamma", "digamma":
     TABLE[name] = (*TABLE[name][:3], 4)
 for name in "igamma", "igammac", "special_gammainc", "special_gammaincc":
     TABLE[name] = (two(TABLE[name][0]), *TABLE[name][1:3], 4)
+for name in [f"special_bessel_{kind}" for kind in ("j0", "j1", "y0", "y1")] + ["special_scaled_modified_bessel_k0", "special_scaled_modified_bessel_k1"]:
+    TABLE[name] = (*TABLE[name][:3], 4)
 for name in "polygamma", "special_polygamma":
     TABLE[name] = (*TABLE[name][:3], 16)
 
@@ -366,7 +408,7 @@ ALSO = {
     **{"arc" + name: "a" + name for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2")},
     **{"special_" + name: name for name in ("expm1", "exp2", "log1p", "sinc", "erf", "erfc")},
     "special_expit": "sigmoid", "special_gammaln": "lgamma", "special_psi": "digamma",
-    **{"special_" + name: name for name in ("digamma", "erfinv", "i0")}, "special_xlogy": "xlogy.Tensor",
+    **{"special_" + name: name for name in ("digamma", "erfinv", "i0")}, "special_modified_bessel_i0": "i0", "special_modified_bessel_i1": "special_i1", "special_xlogy": "xlogy.Tensor",
     "negative": "neg", "absolute": "abs", "sgn": "sign", "fix": "trunc", "clip": "clamp", "clip.Tensor": "clamp.Tensor",
     **{f"{name}.{how}": f"{of}.{how}" for name, of in (
         ("multiply", "mul"), ("subtract", "sub"), ("divide", "div"), ("true_divide", "div"), ("not_equal", "ne"), ("less", "lt"),

@@ -2,6 +2,7 @@
  * are whole numbers, by formulas that share nothing with the lanes'. Integers wrap, as two's
  * complement hardware does. A number takes part in FP32 unless the tensors are FP64; compared, it
  * is first rounded to the tensors' type, as in ATen. */
+#include "kernels/bessel.h"
 #include "kernels/gamma.h"
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/zeta.h"
