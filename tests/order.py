@@ -34,6 +34,23 @@ def median(self, dim, keepdim=False):
     return kth(self, (self.shape[dim] + 1) // 2, dim, keepdim)
 
 
+def nanmedian(self, dim, keepdim=False):
+    return median(self, dim, keepdim) # of what has no NaN
+
+
+def mode(self, dim=-1, keepdim=False):
+    """What most are like, and of several such the least; the last of those."""
+    def most(row):
+        found, counts = np.unique(row, return_counts=True)
+        return np.flatnonzero(row == found[np.argmax(counts)])[-1]
+    at = np.expand_dims(np.apply_along_axis(most, dim, self), dim)
+    return {key: one if keepdim else one.squeeze(dim) for key, one in values(self, at, dim).items()}
+
+
+def whole(self):
+    return np.sort(self, axis=None)[(self.size - 1) // 2]
+
+
 def nms(dets, scores, iou_threshold):
     kept, left = [], list(np.argsort(-scores, kind="stable"))
     area = (dets[:, 2] - dets[:, 0]) * (dets[:, 3] - dets[:, 1])
@@ -85,6 +102,7 @@ CALLS = [({"self": (3, 40)}, {}), ({"self": (90, 2)}, {"dim": 0, "descending": T
          ({"self": (2, 0)}, {}), ({"self": ()}, {})]
 STABLE = [(shapes, {**how, "stable": True}) for shapes, how in CALLS]
 ONE = [({"self": (3, 41)}, {"dim": 1}), ({"self": (70, 2)}, {"dim": 0, "keepdim": True}), ({"self": (2, 6, 3)}, {"dim": -2})]
+WHOLE = [({"self": (3, 41)}, {}), ({"self": (7,)}, {}), ({"self": ()}, {})]
 TABLE = {
     "sort": (sort, CALLS, both),
     "sort.stable": (sort, STABLE, both),
@@ -94,6 +112,10 @@ TABLE = {
                     ({"self": (2, 5, 3)}, {"k": 5, "dim": 1}), ({"self": (4, 9)}, {"k": 0})], both),
     "kthvalue": (kth, [(shapes, {**how, "k": k}) for shapes, how in ONE for k in (1, 5)], both),
     "median.dim": (median, ONE, both),
+    "nanmedian.dim": (nanmedian, ONE, both),
+    "median": (whole, WHOLE, lambda name, _: name),
+    "nanmedian": (whole, WHOLE, lambda name, _: name),
+    "mode": (mode, [*ONE, ({"self": (4, 60)}, {})], both, "own", "INT8"),
     "searchsorted.Tensor": (lambda sorted_sequence, self, **how: search(sorted_sequence, self, **how), SEARCHES, narrow),
     "searchsorted.Scalar": (lambda sorted_sequence, self, **how: search(sorted_sequence, self, **how),
                             [({"sorted_sequence": Sorted((30,))}, {"self": n, "right": n > 2}) for n in NUMBERS], narrow),

@@ -88,7 +88,6 @@ static const struct td_pt2_target targets[] = {
     {"mH", td_pt2_formula, 0, "transpose(self, -2, -1)"},
     {"mT", td_pt2_formula, 0, "transpose(self, -2, -1)"},
     {"matrix_H", td_pt2_formula, 0, "transpose(self, -2, -1)"},
-    {"median", td_pt2_formula, 0, "_m = median(reshape(self, [-1]), 0); y = _m[0]"},
     {"numpy_T", td_pt2_formula, 0, "t(self)"},
     {"pairwise_distance", td_pt2_formula, 0, "linalg_vector_norm(x1 - x2 + eps, p, -1, keepdim)",
      "p=2 eps=1e-6 keepdim=False"},
@@ -191,9 +190,6 @@ static const struct td_pt2_target targets[] = {
      "_t = unsqueeze(target, 1); _m = clamp_min(self - gather(self, 1, _t) + margin, 0) ** p; "
      "y = mean(scatter(_m, 1, _t, 0.0), 1)",
      "p=1 margin=1.0 reduction=1"},
-    {"nanmedian", td_pt2_formula, 0,
-     "_x = reshape(self, [-1]); _k = sum(logical_not(isnan(_x))) - 1; y = select(index_select(sort("
-     "_x)[0], 0, reshape(clamp_min(floor_divide(_k, 2), 0), [1])), 0, 0)"},
     {"stft", td_pt2_stft},
     {"vander", td_pt2_formula, 0, "pow(unsqueeze(x, -1), flip(cumsum(ones_like(x), 0) - 1, [0]))"},
     {"linalg_norm", td_pt2_norm},
@@ -263,11 +259,6 @@ static const struct td_pt2_target targets[] = {
     {"linalg_vander", td_pt2_formula, 0, "pow(unsqueeze(x, -1), cumsum(ones_like(x), -1) - 1)"},
     {"max_unpool2d", td_pt2_unpool, '2'},
     {"mvlgamma", td_pt2_mvlgamma},
-    {"nanmedian.dim", td_pt2_formula, 0,
-     "_s = sort(self, dim); _k = clamp_min(floor_divide(sum(logical_not(isnan(self)), [dim], True) "
-     "- 1, 2), 0); y = sum(gather(_s[0], dim, _k), [dim], keepdim); "
-     "i = sum(gather(_s[1], dim, _k), [dim], keepdim)",
-     "keepdim=False"},
     {"narrow.Tensor", td_pt2_formula, 0,
      "index_select(self, dim, reshape(start, [1]) + arange(length))"},
     {"nonzero_static", td_pt2_nonzero_static},

@@ -15,19 +15,23 @@ struct row {
     bool down;
 };
 
+/* Below 0 where a's value stands before b's, 0 where they are equal. */
+static int compare(const struct row *r, int64_t a, int64_t b)
+{
+    int64_t i = r->first + a * r->step, k = r->first + b * r->step;
+    if (td_dtype_kind(r->self->dtype) == 'f') {
+        double x = td_get_real(r->self, i), y = td_get_real(r->self, k);
+        return isnan(x) || isnan(y) ? isnan(x) - isnan(y) : (x > y) - (x < y);
+    }
+    int64_t bit = td_order_bit(r->self->dtype);
+    int64_t x = td_get_whole(r->self, i) ^ bit, y = td_get_whole(r->self, k) ^ bit;
+    return (x > y) - (x < y);
+}
+
 /* Whether a stands before b. */
 static bool before(const struct row *r, int64_t a, int64_t b)
 {
-    int64_t i = r->first + a * r->step, k = r->first + b * r->step;
-    int order;
-    if (td_dtype_kind(r->self->dtype) == 'f') {
-        double x = td_get_real(r->self, i), y = td_get_real(r->self, k);
-        order = isnan(x) || isnan(y) ? isnan(x) - isnan(y) : (x > y) - (x < y);
-    } else {
-        int64_t bit = td_order_bit(r->self->dtype);
-        int64_t x = td_get_whole(r->self, i) ^ bit, y = td_get_whole(r->self, k) ^ bit;
-        order = (x > y) - (x < y);
-    }
+    int order = compare(r, a, b);
     return order ? (r->down ? order > 0 : order < 0) : a < b;
 }
 
@@ -63,16 +67,30 @@ static void order(const struct row *r, int64_t size, int64_t k)
     }
 }
 
-/* Of one: the k-th, or the first NaN. */
+static bool same(const void *row, int64_t i)
+{
+    const struct row *r = row;
+    return compare(r, r->heap[i], r->heap[i + 1]) == 0;
+}
+
+/* Of one: its place. */
 static int64_t find(struct row r, const struct td_sorting *s, int64_t *room)
 {
-    for (int64_t i = 0; i < s->size && s->nan; i++)
-        if (td_dtype_kind(r.self->dtype) == 'f' && isnan(td_get_real(r.self, r.first + i * r.step)))
-            return i;
+    int64_t nans = 0;
+    for (int64_t i = 0; i < s->size && td_dtype_kind(r.self->dtype) == 'f'; i++)
+        nans += isnan(td_get_real(r.self, r.first + i * r.step));
     r.heap = room;
     r.apart = 1;
     order(&r, s->size, s->k);
-    return room[s->k - 1];
+    return room[td_sort_place(s, nans, same, &r)];
+}
+
+/* What lies in the middle of nothing. */
+static bool is_nothing(const struct td_sorting *s)
+{
+    if (!s->size && s->one)
+        td_put_real(s->values, 0, NAN);
+    return !s->size && s->one;
 }
 
 void td_sort_ref(const struct td_call *call)
@@ -80,12 +98,17 @@ void td_sort_ref(const struct td_call *call)
     struct td_sorting s = td_sorting(call);
     const struct td_tensor *self = &call->arg[0].tensor;
     size_t bytes = td_dtype_size(self->dtype);
-    int64_t kept = s.one ? 1 : s.k;
+    int64_t kept = s.one ? 1 : s.k, place;
+    if (is_nothing(&s))
+        return;
     for (int64_t i = 0; i < s.outer * s.inner && !td_stopped(); i++) {
         int64_t out = i / s.inner * kept * s.inner + i % s.inner;
-        struct row r = {self,    i / s.inner * s.size * s.inner + i % s.inner,
-                        s.inner, (int64_t *)s.indices->data + out,
-                        s.inner, s.down};
+        struct row r = {.self = self,
+                        .first = i / s.inner * s.size * s.inner + i % s.inner,
+                        .step = s.inner,
+                        .heap = s.indices ? (int64_t *)s.indices->data + out : &place,
+                        .apart = s.inner,
+                        .down = s.down};
         if (s.one)
             *r.heap = find(r, &s, call->scratch);
         else

@@ -132,9 +132,8 @@ static void write_row(const struct job *job, const struct item *items, int64_t n
 {
     const struct td_sorting *s = &job->s;
     size_t size = td_dtype_size(job->call->arg[0].tensor.dtype);
-    int64_t *indices = (int64_t *)s->indices->data + out;
-    for (int64_t i = 0; i < n; i++)
-        indices[i * s->inner] = items[i].at;
+    for (int64_t i = 0; i < n && s->indices; i++)
+        ((int64_t *)s->indices->data)[out + i * s->inner] = items[i].at;
     if (!s->values)
         return;
     char *to = (char *)s->values->data + (size_t)out * size;
@@ -154,17 +153,21 @@ static void write_row(const struct job *job, const struct item *items, int64_t n
     }
 }
 
-/* Of a middle: the first NaN, where the last in order is one. */
-static int64_t middle(const struct td_sorting *s, enum td_dtype dtype, const struct item *items)
+static bool same(const void *row, int64_t i)
+{
+    const struct item *items = row;
+    return items[i].key == items[i + 1].key;
+}
+
+/* Of one: which in order it is. */
+static int64_t place(const struct td_sorting *s, enum td_dtype dtype, const struct item *items)
 {
     size_t size = td_dtype_size(dtype);
     uint64_t top = size == 8 ? ~(uint64_t)0 : ((uint64_t)1 << 8 * size) - 1;
-    int64_t at = s->size - 1;
-    if (!s->nan || td_dtype_kind(dtype) != 'f' || items[at].key != top)
-        return s->k - 1;
-    while (at > 0 && items[at - 1].key == top)
+    int64_t at = s->k;
+    while (at > 0 && td_dtype_kind(dtype) == 'f' && items[at - 1].key == top)
         at--;
-    return at;
+    return td_sort_place(s, s->k - at, same, items);
 }
 
 static void sort_row(const struct job *job, int64_t row, struct item *items)
@@ -180,7 +183,7 @@ static void sort_row(const struct job *job, int64_t row, struct item *items)
         return;
     items = size == 8 ? order_int64_t(s, self->dtype, from, items)
                       : order_int32_t(s, self->dtype, from, items);
-    write_row(job, s->one ? items + middle(s, self->dtype, items) : items, kept, from, out);
+    write_row(job, s->one ? items + place(s, self->dtype, items) : items, kept, from, out);
 }
 
 static void some_rows(void *arg, int64_t begin, int64_t end)

@@ -49,6 +49,32 @@ class Numbers(service.ServiceTest):
             self.is_answered("isclose", small, {"rtol": 0.0, "atol": 10.0, "kernel": kernel}, [False, False])
         self.is_answered("isclose", {"self": u64(WIDE, 2**63), "other": u64(WIDE - 1, 2**63)}, exact, [False, True])
 
+    def test_middles_and_modes(self):
+        both = lambda *call: self.service.infer(*call, binary=True).outputs
+        real = lambda *x: np.array(x, np.float32)
+        for kernel in KERNELS:
+            how = {"kernel": kernel}
+            for x, middle, known in ((real(2, 1, 4, 3), 2, 2), (real(NAN, 3, 1), NAN, 1), (real(NAN, NAN), NAN, NAN), (real(5), 5, 5),
+                                     (real(INF, -INF, NAN), NAN, -INF), (u64(WIDE, 3), 3, 3)):
+                self.is_answered("median", {"self": x}, how, middle, x.dtype)
+                self.is_answered("nanmedian", {"self": x}, how, known, x.dtype)
+            rows = np.array([[NAN, NAN, 3], [1, NAN, 0], [2, 2, 1]])
+            for op, values, places in (("nanmedian.dim", [3, 0, 2], [2, 2, 0]), ("median.dim", [NAN, NAN, 2], [0, 1, 0]), ("mode", [3, 0, 2], [2, 2, 1])):
+                got = both(op, {"self": rows}, {"dim": 1, **how})
+                np.testing.assert_array_equal(got["values"], values)
+                np.testing.assert_array_equal(got["indices"], places)
+            for x, value, place in ((real(1, 2, 2, 3, 3), 2, 2), (real(0, -0.0, 0, 1, -0.0), 0, 4), (real(NAN, NAN, NAN), NAN, 0), (u64(WIDE, 1, WIDE), WIDE, 2),
+                                    (np.array([True, False, True]), True, 2), (np.array(7, np.int8), 7, 0), (np.tile([4, 9, 4], 700), 4, 2099)):
+                got = both("mode", {"self": x}, how)
+                np.testing.assert_array_equal([got["values"], got["indices"]], [np.array(value, x.dtype), place])
+        for op in "median", "nanmedian":
+            self.is_answered(op, {"self": np.zeros((2, 0), np.float32)}, {}, NAN)
+            self.is_refused(op, {"self": np.zeros(0, np.int32)}, {}, "self", "no elements", "INT32")
+            self.is_refused(op + ".dim", {"self": np.zeros((2, 0))}, {"dim": 1}, "no elements")
+        self.is_refused("mode", {"self": np.zeros((2, 0))}, {}, "no elements")
+        self.is_refused("mode", {"self": real(1)}, {"dim": 1}, "dim")
+        self.assertEqual([one.shape for one in both("mode", {"self": np.zeros((0, 2))}, {}).values()], [(0,), (0,)])
+
     def test_scalars_of_uint64(self):
         u = u64(2**64 - 6, 3)
         for op, wanted in (("mul", u64(6, 2**64 - 3)), ("add", u64(2**64 - 7, 2)), ("bitwise_and", u), ("eq", [False, False]),

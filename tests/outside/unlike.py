@@ -64,7 +64,8 @@ CONVERTED = r"(nan)?sum.*|prod.*|cum(sum|prod)|to\..*|_to_copy|type_as|copy|.*_s
 # What one infinity or NaN among many numbers does depends on how they are added up and weighed: in what
 # order, with weights of 0 or without, by Welford's or by Kahan's way. These are given finite numbers.
 SUMS = r"var_mean|std_mean|.*norm|upsample|_upsample|grid_sampler|conv|scaled_dot|.*_backward|lstm|gru|rnn|col2im|_?[cp]dist.*|einsum|.*linalg.*|cholesky_solve"
+SUMS += r"|mode$" # which sorts, and puts NaN anywhere
 # Where numbers are equal PyTorch gives the place of any of them, in this result.
-UNSTABLE = {"topk": 1, "kthvalue": 1, "median": 1, "sort": 1, "argsort": 0}
+UNSTABLE = {"topk": 1, "kthvalue": 1, "median": 1, "nanmedian": 1, "mode": 1, "sort": 1, "argsort": 0}
 # Of these only shape and type are told.
 DRAWN = {"rand", "randn", "randint", "randperm", "rand_like", "randn_like", "empty", "empty_like", "empty_strided", "new_empty"}
