@@ -3,6 +3,8 @@ pointwise operators. Of singular vectors and eigenvectors, of which either sign 
 judges."""
 import numpy as np
 
+from order import Sorted
+
 
 def draw_positive(rng, shape):
     x = rng.normal(0, 1, shape)
@@ -106,6 +108,16 @@ def histogram(self, bins=100, min=0, max=0):
     return np.bincount(np.minimum(((inside - low) * bins / (high - low)).astype(int), bins - 1), minlength=bins).astype(np.float64)
 
 
+def weighed(self, edges, weight, density):
+    weight = None if weight is None else weight.ravel()
+    return {"hist": np.histogram(self, edges, weights=weight, density=density)[0].astype(np.float64), "bin_edges": edges}
+
+
+def by_number(self, bins=100, range=None, weight=None, density=False):
+    low, high = range or (self.min(), self.max())
+    return weighed(self.ravel(), np.linspace(low, high, bins + 1), weight, density)
+
+
 def coupled(pairs, classes):
     """Wu, Lin and Weng's second way, in FP32."""
     one, k = np.float32, classes
@@ -172,3 +184,7 @@ def named(name, formula):
 TABLE = {name: (named(name, row[0]), *row[1:], 256) for name, row in TABLE.items()}
 TABLE["pairwise_coupling"] = (coupled, [({"pairs": Share((5, 1))}, {"classes": 2}), ({"pairs": Share((4, 6))}, {"classes": 4})], same, 256)
 TABLE["histc"] = (histogram, [({"self": (300,)}, {"bins": 7, "min": -2, "max": 2}), ({"self": (4, 50)}, {"bins": 10}), ({"self": (9,)}, {"bins": 1})], same)
+TABLE["histogram.bin_ct"] = (by_number, [({"self": (300,)}, {"bins": 7, "range": [-2.0, 2.0]}), ({"self": (4, 50), "weight": (4, 50)}, {"bins": 10}),
+                                         ({"self": (90,)}, {"bins": 5, "density": True})], lambda name, _: (name, name), "all")
+TABLE["histogram.bins_tensor"] = (lambda self, bins, weight=None, density=False: weighed(self.ravel(), bins, weight, density), [
+    ({"self": (300,), "bins": Sorted((9,))}, {}), ({"self": (4, 50), "bins": Sorted((4,)), "weight": (4, 50)}, {"density": True})], lambda name, _: (name, name), "all")

@@ -20,6 +20,9 @@ class Numbers(service.ServiceTest):
     def out(self, op, inputs, parameters=None):
         return self.service.op(op, inputs, parameters, binary=True)
 
+    def both(self, op, inputs, parameters):
+        return self.service.infer(op, inputs, parameters, binary=True).outputs
+
     def is_answered(self, op, inputs, parameters, wanted, datatype=None):
         got = self.out(op, inputs, parameters)
         np.testing.assert_array_equal(got, wanted, f"{op} {parameters}")
@@ -152,6 +155,29 @@ class Numbers(service.ServiceTest):
                 self.is_answered("histc", {"self": np.array(x, dtype)}, {"bins": 4, "min": limits[0], "max": limits[1]}, wanted, dtype)
         self.is_refused("histc", {"self": np.array([1], np.float32)}, {"bins": 4, "min": -1e300, "max": 1e300}, "min, max", "FP32")
         self.is_refused("histc", {"self": np.array([1, INF], np.float32)}, {"bins": 4}, "self", "not finite")
+
+    def test_histogram_at_its_edges(self):
+        x = np.array([1, 2, 1, 0, 3, 2.5], np.float32)
+        for more, parameters, hist, edges in (
+                ({}, {"bins": 4}, [1, 2, 1, 2], [0, 0.75, 1.5, 2.25, 3]), ({}, {"bins": 3, "range": [1.0, 1.0]}, [0, 2, 0], [0.5, 5 / 6, 7 / 6, 1.5]),
+                ({"weight": np.array([0, 1, 2, 4, 8, 16], np.float32)}, {"bins": 4}, [4, 2, 1, 24], [0, 0.75, 1.5, 2.25, 3]),
+                ({}, {"bins": 2, "range": [5.0, 6.0], "density": True}, [NAN, NAN], [5, 5.5, 6]), ({}, {"bins": 1}, [6], [0, 3])):
+            got = self.both("histogram.bin_ct", {"self": x, **more}, parameters)
+            np.testing.assert_array_equal(got["hist"], hist)
+            np.testing.assert_allclose(got["bin_edges"], edges, 1e-7)
+        for bins, hist in (([0, 1, 2, 3], [1, 2, 3]), ([3, 1, 2], [0, 0]), ([1, 1, 2, 2], [0, 2, 1]), ([0, NAN, 2], [0, 4])):
+            got = self.both("histogram.bins_tensor", {"self": x, "bins": np.array(bins, np.float32)}, {})
+            np.testing.assert_array_equal(got["hist"], hist)
+        empty = self.both("histogram.bin_ct", {"self": np.zeros((2, 0))}, {"bins": 2})
+        self.assertEqual((empty["hist"].tolist(), empty["bin_edges"].tolist()), ([0, 0], [0, 0.5, 1]))
+        for parameters, words in (({"bins": 0}, ("bins", "from 1")), ({"bins": 2**31 - 1}, ("bins", "from 1")), ({"range": [2.0, 1.0]}, ("range", "finite")),
+                                  ({"range": [1.0]}, ("range", "two")), ({"range": [0.0, 1e39]}, ("range", "FP32"))):
+            self.is_refused("histogram.bin_ct", {"self": x}, parameters, *words)
+        self.is_refused("histogram.bin_ct", {"self": np.array([1, NAN])}, {}, "self", "not finite")
+        self.is_refused("histogram.bin_ct", {"self": x, "weight": x[:5]}, {}, "weight", "elements")
+        self.is_refused("histogram.bins_tensor", {"self": x, "bins": x.astype(np.float64)}, {}, "bins", "FP32")
+        self.is_refused("histogram.bins_tensor", {"self": x, "bins": x[:1]}, {}, "bins", "two edges")
+        self.is_refused("histogram.bins_tensor", {"self": x.astype(np.int64), "bins": x}, {}, "INT64")
 
     def test_grid_sampler_where_a_place_is_no_number(self):
         plane = np.arange(1, 10, dtype=np.float32).reshape(1, 1, 3, 3)

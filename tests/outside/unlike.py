@@ -27,6 +27,7 @@ LISTED = [
     ("pad", "come around", "PyTorch copies what it has not written yet"),
     ("lstm.*|gru.*|rnn.*", "(are|is) right", "PyTorch lets sizes broadcast that say how many layers there are"),
     ("_?pdist.*|native_group_norm", "two are right|0 and up|sizes of input's", "PyTorch judges this before, in pdist and group_norm"),
+    ("histogram.*", "does not take", "PyTorch has other types where there is nothing to count"),
     ("topk", "of a single number 1 is right", "PyTorch gives one number for k of 0"),
     ("one_hot", "how many classes", "-1: the result's shape would follow from numbers"),
     ("index.*", "with a dimension is right", "a mask of no dimension adds one to the result in PyTorch"),
