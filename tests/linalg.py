@@ -34,10 +34,11 @@ class Positive(Matrix):
 
 def factors(a):
     """P L U of each matrix: (LU, pivots)."""
-    lu, pivots = a.copy(), np.zeros(a.shape[:-1], np.int64)
+    less = min(a.shape[-2:])
+    lu, pivots = a.copy(), np.zeros((*a.shape[:-2], less), np.int64)
     for at in np.ndindex(a.shape[:-2]):
         w = lu[at]
-        for k in range(len(w)):
+        for k in range(less):
             best = k + int(np.argmax(np.abs(w[k:, k])))
             w[[k, best]] = w[[best, k]]
             pivots[at + (k,)] = best + 1
@@ -84,6 +85,27 @@ def cholesky_solve(self, input2, upper=False):
     t = np.triu(input2) if upper else np.tril(input2)
     turned = np.swapaxes(t, -1, -2)
     return np.linalg.solve(turned @ t if upper else t @ turned, self)
+
+
+def unpacked(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
+    (m, n), batch, less = LU_data.shape[-2:], LU_data.shape[:-2], min(LU_data.shape[-2:])
+    p, none = np.zeros((*batch, m, m)), np.zeros(0)
+    for at in np.ndindex(batch):
+        rows = list(range(m))
+        for k, other in enumerate(LU_pivots[at]):
+            rows[k], rows[other - 1] = rows[other - 1], rows[k]
+        p[at] = np.eye(m)[:, rows]
+    low = np.tril(LU_data[..., :less], -1) + np.eye(m, less)
+    return p if unpack_pivots else none, *((low, np.triu(LU_data[..., :less, :])) if unpack_data else (none, none))
+
+
+def lu(A):
+    return unpacked(*factors(A))
+
+
+class Pivots(Matrix):
+    """From 1 to 4."""
+    by, kind = staticmethod(lambda rng, shape: rng.integers(1, 5, shape)), np.int32
 
 
 def qr(A, mode):
@@ -153,6 +175,7 @@ def with_info(name, _):
 
 
 SQUARE = [({"A": Matrix((5, 5))}, {}), ({"A": Matrix((2, 3, 4, 4))}, {}), ({"A": Matrix((1, 1))}, {})]
+FLAT = [*SQUARE, ({"A": (3, 5)}, {}), ({"A": (2, 6, 4)}, {})]
 RIGHT = [({"A": Matrix((5, 5)), "B": (5, 3)}, {}), ({"A": Matrix((2, 4, 4)), "B": (3, 1, 4, 2)}, {}), ({"A": Matrix((4, 4)), "B": (4,)}, {}),
          ({"A": Matrix((4, 4)), "B": (2, 3, 4)}, {"left": False})]
 TRIANGLES = [({"self": Matrix((5, 5)), "B": (5, 3)}, {"upper": True}), ({"self": Matrix((2, 4, 4)), "B": (3, 1, 4, 2)}, {"upper": False}),
@@ -170,10 +193,15 @@ TABLE = {
     "_linalg_eigh": (lambda A, **_: (np.linalg.eigvalsh(A), np.zeros(0)), [({"A": Positive((5, 5))}, {"UPLO": "L", "compute_v": False}),
                                                                            ({"A": Positive((2, 4, 4))}, {"UPLO": "U", "compute_v": False})], lambda name, _: (name,) * 2),
     "linalg_qr": (qr, [({"A": shape}, {"mode": mode}) for shape in ((5, 3), (2, 3, 5)) for mode in ("reduced", "complete")], lambda name, _: (name,) * 2),
+    "linalg_lu_factor_ex": (lambda A: (*factors(A), none(A)), FLAT, lambda name, _: (name, "INT32", "INT32")),
+    "linalg_lu": (lu, FLAT, lambda name, _: (name,) * 3),
+    "lu_unpack": (unpacked, [({"LU_data": (2, 4, 3), "LU_pivots": Pivots((2, 3))}, {}), ({"LU_data": (4, 6), "LU_pivots": Pivots((4,))}, {"unpack_data": False}),
+                             ({"LU_data": (4, 4), "LU_pivots": Pivots((4,))}, {"unpack_pivots": False})], lambda name, _: (name,) * 3),
     "linalg_matrix_exp": (exponential, [({"self": (4, 4)}, {}), ({"self": (2, 3, 3)}, {})], same),
 }
 NAMES = {"linalg_inv_ex": "inverse info", "linalg_cholesky_ex": "L info", "_linalg_det": "result LU pivots", "_linalg_slogdet": "sign logabsdet LU pivots",
-         "_linalg_solve_ex": "result LU pivots info", "_linalg_svd": "U S Vh", "_linalg_eigh": "eigenvalues eigenvectors", "linalg_qr": "Q R"}
+         "_linalg_solve_ex": "result LU pivots info", "_linalg_svd": "U S Vh", "_linalg_eigh": "eigenvalues eigenvectors", "linalg_qr": "Q R",
+         "linalg_lu_factor_ex": "LU pivots info", "linalg_lu": "P L U", "lu_unpack": "P L U"}
 
 
 def named(name, formula):

@@ -146,13 +146,18 @@ int td_pt2_call_on(struct td_walk *walk, const char *op, const struct td_node *n
     return td_walk_call(walk, op, given, n, out, NULL);
 }
 
-/* "dim=-1", "dtype": an argument that is left out is what stands there, or None. */
+/* "dim=-1", "UPLO='L'", "dtype": an argument that is left out is what stands there, or None. */
 static struct td_given left_out(char *text)
 {
     struct td_given given = {.name = strsep(&text, "=")};
     char *end;
     if (!text)
         return given;
+    if (*text == '\'') {
+        given.item = td_item_str(text + 1);
+        text[strlen(text) - 1] = '\0';
+        return given;
+    }
     int64_t i = strtoll(text, &end, 10);
     given.item = !strcmp(text, "False")  ? td_item_bool(false)
                  : !strcmp(text, "True") ? td_item_bool(true)

@@ -179,6 +179,27 @@ class Numbers(service.ServiceTest):
         self.is_refused("histogram.bins_tensor", {"self": x, "bins": x[:1]}, {}, "bins", "two edges")
         self.is_refused("histogram.bins_tensor", {"self": x.astype(np.int64), "bins": x}, {}, "INT64")
 
+    def test_factors_at_their_edges(self):
+        a = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+        got = self.both("linalg_lu_factor_ex", {"A": a}, {})
+        np.testing.assert_array_equal(got["LU"], [[4, 5, 6], [0.25, 0.75, 1.5]])
+        self.assertEqual((got["pivots"].tolist(), got["info"].item()), ([2, 2], 0))
+        parts = self.both("linalg_lu", {"A": a}, {})
+        for pivots, data in ((True, True), (False, True), (True, False)):
+            again = self.both("lu_unpack", {"LU_data": got["LU"], "LU_pivots": got["pivots"]}, {"unpack_pivots": pivots, "unpack_data": data})
+            for name, one in again.items():
+                wanted = parts[name] if (pivots if name == "P" else data) else np.zeros(0)
+                np.testing.assert_array_equal(one, wanted)
+        none = self.both("linalg_lu_factor_ex", {"A": np.zeros((2, 2, 2))}, {})
+        self.assertEqual((none["pivots"].tolist(), none["info"].tolist()), ([[1, 2], [1, 2]], [1, 1]))
+        self.assertEqual([one.shape for one in self.both("linalg_lu", {"A": np.zeros((3, 0))}, {}).values()], [(3, 3), (3, 0), (0, 0)])
+        for pivots in ([0, 1], [3, 1], [-2**31, 1]):
+            self.is_refused("lu_unpack", {"LU_data": a, "LU_pivots": np.array(pivots, np.int32)}, {}, "LU_pivots", "from 1 to 2")
+        self.is_refused("lu_unpack", {"LU_data": a, "LU_pivots": np.array([1], np.int32)}, {}, "LU_pivots", "2 for each")
+        self.is_refused("linalg_lu", {"A": a}, {"pivot": False}, "pivot", "CPUs")
+        self.is_refused("linalg_lu_factor_ex", {"A": a}, {"check_errors": True}, "check_errors")
+        self.is_refused("linalg_lu", {"A": a[0]}, {}, "A", "two or more")
+
     def test_grid_sampler_where_a_place_is_no_number(self):
         plane = np.arange(1, 10, dtype=np.float32).reshape(1, 1, 3, 3)
         places = np.array([[NAN, 0], [0, NAN], [NAN, NAN], [INF, 0], [-INF, 0], [0, INF], [0.25, -0.5]], np.float32).reshape(1, 1, 7, 2)

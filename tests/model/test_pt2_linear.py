@@ -71,9 +71,29 @@ class Linear(OneNode):
         np.testing.assert_allclose(u.T @ u, np.eye(4), atol=1e-5)
         np.testing.assert_allclose((u[:, :3] * s) @ v, flat, atol=1e-5)
         a = self.positive(6)
-        values, vectors = self.run_node("linalg_eigh.default", {"A": a}, 2)
-        np.testing.assert_allclose(values, np.linalg.eigvalsh(a), atol=1e-4)
-        np.testing.assert_allclose(vectors * values @ vectors.T, a, atol=1e-4)
+        for half, triangle in (({}, np.tril(a)), ({"UPLO": "L"}, np.tril(a)), ({"UPLO": "U"}, np.triu(a))): # of which one triangle is read
+            values, vectors = self.run_node("linalg_eigh.default", {"self": triangle}, 2, **half)
+            np.testing.assert_allclose(values, np.linalg.eigvalsh(a), atol=1e-4)
+            np.testing.assert_allclose(vectors * values @ vectors.T, a, atol=1e-4)
+            self.same("linalg_eigvalsh.default", {"self": triangle}, np.linalg.eigvalsh(a), **half)
+
+    def test_factors(self):
+        for shape in (5, 3), (3, 5), (4, 4), (2, 3, 6):
+            a = self.normal(*shape)
+            p, low, up = self.run_node("linalg_lu.default", {"A": a}, 3)
+            np.testing.assert_allclose(p @ low @ up, a, atol=1e-5)
+            whole, pivots = self.run_node("linalg_lu_factor.default", {"A": a}, 2)
+            same, places, info = self.run_node("linalg_lu_factor_ex.default", {"A": a}, 3)
+            np.testing.assert_array_equal(same, whole)
+            np.testing.assert_array_equal(places, pivots)
+            self.assertFalse(info.any())
+            m = Model()
+            factors = m.call("linalg_lu_factor.default", ["lu", "pivots"], A=m.user("x", sizes=list(shape)))
+            m.outputs = m.call("lu_unpack.default", ["p", "low", "up"], LU_data=factors[0], LU_pivots=factors[1])
+            for got, want in zip(one_node.RUN.run(m.bytes(), [a]), (p, low, up), strict=True):
+                np.testing.assert_array_equal(got, want)
+        with self.assertRaisesRegex(Refused, "singular"):
+            self.run_node("linalg_lu_factor.default", {"A": np.ones((3, 3), np.float32)}, 2)
 
     def test_norms(self):
         a = self.normal(4, 6)
