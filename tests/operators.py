@@ -310,9 +310,16 @@ def draw_all(rng, datatype, shapes):
              draw(rng, "BOOL" if name in pointwise.MASKS else datatype, shape) for name, shape in shapes.items()}
     drawn |= {name: np.where(drawn[name] == 0, 1, drawn[name]).astype(drawn[name].dtype) for name, shape in shapes.items()
               if isinstance(shape, pointwise.Divisor) and datatype in INTEGERS}
-    drawn |= {name: shape.draw(rng, DATATYPES[datatype]) for name, shape in shapes.items() if isinstance(shape, linalg.Matrix)}
+    drawn |= {name: draw_matrices(rng, datatype, shape) for name, shape in shapes.items() if isinstance(shape, linalg.Matrix)}
     drawn |= {name: without_signs(drawn[name]) for name, shape in shapes.items() if isinstance(shape, optimizers.Positive)}
     return drawn | {name: in_order(drawn[name]) for name, shape in shapes.items() if isinstance(shape, order.Sorted)}
+
+
+def draw_matrices(rng, datatype, shape):
+    if datatype != "BF16":
+        return shape.draw(rng, DATATYPES[datatype])
+    values = shape.draw(rng, np.float64)
+    return values if shape.kind else BF16(values)
 
 
 def without_signs(tensor):

@@ -4,6 +4,8 @@ import itertools
 
 import numpy as np
 
+import linalg
+
 
 def same(name, _):
     return name
@@ -352,4 +354,27 @@ def look_ups():
         yield name, (looked_up, every, same, steepness)
 
 
+class Quarters(linalg.Matrix):
+    """With which all steps are exact in any type."""
+    by = staticmethod(lambda rng, shape: rng.integers(0, 4, shape) / 4)
+
+
+def fractional(self, kernel_size, output_size, random_samples):
+    def starts(d, sample):
+        n, last = output_size[d], self.shape[d - 2] - kernel_size[d]
+        return [int((i + sample) * (last / (n - 1))) - int(sample * (last / (n - 1))) for i in range(n - 1)] + [last]
+    out = np.zeros((*self.shape[:-2], *output_size))
+    places = np.zeros(out.shape, np.int64)
+    samples = random_samples if self.ndim == 4 else random_samples[0]
+    for at in np.ndindex(self.shape[:-2]):
+        for (i, y), (j, x) in itertools.product(enumerate(starts(0, samples[at][1])), enumerate(starts(1, samples[at][0]))):
+            window = self[at][y:y + kernel_size[0], x:x + kernel_size[1]]
+            row, column = np.unravel_index(np.argmax(window), window.shape)
+            out[(*at, i, j)], places[(*at, i, j)] = window.max(), (y + row) * self.shape[-1] + x + column
+    return out, places
+
+
+FRACTIONAL = [({"self": (2, 3, 9, 12), "random_samples": Quarters((2, 3, 2))}, {"kernel_size": [3, 2], "output_size": [5, 5]}),
+              ({"self": (3, 12, 9), "random_samples": Quarters((1, 3, 2))}, {"kernel_size": [2, 1], "output_size": [5, 9]})]
+OTHERS["fractional_max_pool2d"] = (fractional, FRACTIONAL, lambda name, _: (name, "INT64"))
 TABLE = {**dict(look_ups()), **dict(pools()), **dict(pads()), **dict(resamplings()), **OTHERS}

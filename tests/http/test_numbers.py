@@ -104,6 +104,23 @@ class Numbers(service.ServiceTest):
                 ("add", {"self": u}, {"other": 2**64}, ("other", "UINT64"))):
             self.is_refused(op, inputs, parameters, *words)
 
+    def test_windows_at_fractions(self):
+        image, pool = np.arange(6 * 7, dtype=np.float32).reshape(1, 6, 7), "fractional_max_pool2d"
+        for sample, rows, columns in ((0.3, [1, 3, 5], [1, 4, 6]), (0, [1, 3, 5], [1, 3, 6]), (-1e30, [1, 1, 5], [1, 1, 6]), (NAN, [1, 1, 5], [1, 1, 6])):
+            got = self.both(pool, {"self": image, "random_samples": np.full((1, 1, 2), sample, np.float32)}, {"kernel_size": 2, "output_size": 3})
+            if sample >= 0: # else in any place inside
+                np.testing.assert_array_equal(got["out1"][0], np.add.outer(np.array(rows) * 7, columns))
+            np.testing.assert_array_equal(got["out0"], got["out1"])
+        half = np.full((1, 1, 2), 0.5, np.float32)
+        hole = image.copy()
+        hole[0, 0, 0] = hole[0, 1, 0] = NAN
+        self.assertEqual(self.both(pool, {"self": hole, "random_samples": half}, {"kernel_size": [6, 2], "output_size": [1, 6]})["out1"][0, 0, 0], 7)
+        for kernel, size, words in ((2, 6, ("6 windows of 2",)), ([0, 2], 3, ("kernel_size",)), (2, [-1, 3], ("output_size",)), ([2**62] * 2, [2**62] * 2, ("fit",))):
+            self.is_refused(pool, {"self": image, "random_samples": half}, {"kernel_size": kernel, "output_size": size}, *words)
+        for samples in half[0], half[:0], half[..., :1], half.astype(np.float64):
+            self.is_refused(pool, {"self": image, "random_samples": samples}, {"kernel_size": 2, "output_size": 3}, "random_samples")
+        self.is_refused(pool, {"self": image[:, :0], "random_samples": half}, {"kernel_size": 2, "output_size": 3}, "self", "no elements")
+
     def test_fractions_beside_integers_are_cut(self):
         m, v = np.array([[1, 2], [3, 4]]), np.array([1, 2])
         square = np.array([[7, 10], [15, 22]])
