@@ -1,6 +1,6 @@
-/* Bessel's functions: J and Y are the C library's, in long double, which keeps digits beside their
- * roots; K is made by the formulas of the Digital Library of Mathematical Functions (DLMF,
- * dlmf.nist.gov), of a small x by its series, of others by an integral. */
+/* Bessel's functions: J and Y are the C library's, in long double, which keeps some three digits
+ * more beside their roots; K is made by the formulas of the Digital Library of Mathematical
+ * Functions (DLMF, dlmf.nist.gov), of a small x by its series, of others by an integral. */
 #include "kernels/bessel.h"
 
 #include <math.h>

@@ -61,11 +61,11 @@ static void put_back(void *reader, void *data)
 }
 
 /* A node of two bytes in the file is one of a hundred here: a small file may take many times its
- * size, a large one, which is weights or lists of numbers, a few times its own. */
+ * size, a large one, which is weights, lists of numbers or texts, twelve times its own. */
 void td_onnx_reader_init(struct td_onnx_reader *r, struct td_model *model, const void *file,
                          size_t size, struct td_problem *problem)
 {
-    size_t few = 64 * size + (1 << 16), many = 6 * size + (64 << 20);
+    size_t few = 64 * size + (1 << 16), many = 12 * size + (64 << 20);
     *r = (struct td_onnx_reader){.model = model, .problem = problem, .bytes = file, .size = size};
     r->left = few < many ? few : many;
     r->memory = (ProtobufCAllocator){.alloc = take, .free = put_back, .allocator_data = r};

@@ -103,23 +103,15 @@ static int floats_of(struct td_onnx_reader *r, const TdOnnx__Node *from, const c
 /* Element i of data of any alignment. */
 static double number_at(const void *data, enum td_dtype type, int64_t i)
 {
-    const char *at = (const char *)data + (size_t)i * td_dtype_size(type);
-    float f;
-    double d;
-    int32_t whole;
-    switch (type) {
-    case TD_f32:
-        memcpy(&f, at, sizeof f);
-        return (double)f;
-    case TD_f64:
-        memcpy(&d, at, sizeof d);
-        return d;
-    case TD_i32:
-        memcpy(&whole, at, sizeof whole);
-        return whole;
-    default:
-        return (double)*(const uint8_t *)at;
-    }
+    union {
+        float f;
+        double d;
+        int32_t whole;
+        uint8_t byte;
+    } v;
+    size_t size = td_dtype_size(type);
+    memcpy(&v, (const char *)data + (size_t)i * size, size);
+    return type == TD_f32 ? (double)v.f : type == TD_f64 ? v.d : type == TD_i32 ? v.whole : v.byte;
 }
 
 /* A tensor of n numbers, as doubles, for td_onnx_give_back. */

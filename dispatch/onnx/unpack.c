@@ -1,6 +1,6 @@
 /* Messages of a file without copies of their bytes fields. protobuf-c copies each of these, and
  * nearly all of a file are weights, which a model's constants copy once more. So protobuf-c is
- * given an outline: the same message, in which the payload of a bytes field is a
+ * given an outline: the same message, in which the payload of a bytes field that is not empty is a
  * ProtobufCBinaryData that says where in the file the bytes are, and which has no unknown fields.
  * Afterwards each bytes field of the message is made to point there.
  *
@@ -177,6 +177,8 @@ static void point_all(struct td_onnx_reader *r, ProtobufCMessage *message)
 void *td_onnx_unpack(struct td_onnx_reader *r, const ProtobufCMessageDescriptor *kind,
                      const void *bytes, size_t size)
 {
+    static const uint8_t nothing[1];
+    bytes = bytes ? bytes : nothing;
     ProtobufCMessage *message = NULL;
     size_t n = write_message(NULL, kind, bytes, size);
     uint8_t *outline = n == WRONG ? NULL : r->memory.alloc(r, n + 1);

@@ -66,7 +66,7 @@ struct td_registration { /* made by the functions below; read-only */
 int td_define(const struct td_op *op, const char *origin, struct td_problem *problem);
 /* Registers a kernel of an operator, which may be defined later. A kernel already there for the key
  * is shadowed: 0, and problem says by whom; unregistering brings it back. -EINVAL when the
- * signatures differ; -ENOMEM. *made may be NULL. */
+ * signatures differ; -ENOMEM. *made may be NULL. op "": as td_register_fallback. */
 int td_register(const char *op, const struct td_kernel_def *def, struct td_registration **made,
                 struct td_problem *problem);
 /* The kernel of all operators that have none for def->key. -EEXIST when the key has one. */

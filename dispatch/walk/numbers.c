@@ -21,7 +21,7 @@ int td_walk_keep_numbers(struct td_walk *walk, struct td_given *args, int n_args
     const struct td_run *run = &walk->run;
     for (int k = 0; k < n_args; k++) {
         int i = param_of(run->handle, args, k);
-        if (!(run->numbers >> i & 1))
+        if (i < 0 || !(run->numbers >> i & 1))
             continue;
         struct td_tensor t = run->call.arg[i].tensor;
         for (int c = 0; c < run->n_casts; c++)

@@ -1,8 +1,8 @@
 /* Convolutions of any type, by one of five ways: a kernel of one position is a matrix product of
  * the weight and the input, of which with a stride only the elements read are copied first; rows
  * that fill vectors are laid out (convolution_laid.c); transposed ones are products of which rows
- * are added up (convolution_col2im.c); with channels last and halves a kernel of one position is a
- * product of rows; any other is a product with columns that are gathered (im2col) as they are
+ * are added up (convolution_col2im.c); with channels last a kernel of one position is a product of
+ * rows; any other is a product with columns that are gathered (im2col) as they are
  * multiplied. */
 #include "kernels/convolution/convolution.h"
 

@@ -38,7 +38,7 @@ static int64_t largest(const struct td_tensor *self, int64_t plane, int64_t widt
 {
     int64_t best = first;
     double most = -INFINITY;
-    for (int64_t y = 0; y < kernel[0]; y++)
+    for (int64_t y = 0; y < kernel[0] && !td_stopped(); y++)
         for (int64_t x = 0; x < kernel[1]; x++) {
             double value = td_get_real(self, plane + first + y * width + x);
             if (value > most || isnan(value)) {

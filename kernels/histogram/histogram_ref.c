@@ -5,17 +5,19 @@
 
 #include <math.h>
 
-/* Edge i of so many parts, counted from the nearer end, each step rounded to the type. */
+/* Edge i of so many parts, counted from the nearer end: the step is rounded to the type, and then
+ * the edge, once. */
 static double edge(double low, double high, int64_t i, int64_t parts, bool wide)
 {
     bool below = i < (parts + 1) / 2;
     int64_t steps = below ? i : parts - i;
     if (wide) {
         double step = (high - low) / (double)parts;
-        return below ? low + step * (double)steps : high - step * (double)steps;
+        return below ? fma(step, (double)steps, low) : fma(-step, (double)steps, high);
     }
     float first = (float)low, last = (float)high, step = (last - first) / (float)parts;
-    return (double)(below ? first + step * (float)steps : last - step * (float)steps);
+    double apart = (double)step * (double)steps;
+    return (double)(float)(below ? (double)first + apart : (double)last - apart);
 }
 
 static void fill_edges(const struct td_call *call, const struct td_tensor *edges)
@@ -25,7 +27,7 @@ static void fill_edges(const struct td_call *call, const struct td_tensor *edges
     double low = 0, high = 0;
     if (!given)
         td_histogram_range(call, &low, &high);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n && (i % TD_STRIDE || !td_stopped()); i++)
         td_put_real(edges, i,
                     given ? td_get_real(&call->arg[1].tensor, i) : edge(low, high, i, n - 1, wide));
 }
@@ -47,9 +49,9 @@ static int64_t part_of(double x, const struct td_tensor *edges)
 static void make_density(const struct td_tensor *hist, const struct td_tensor *edges)
 {
     double sum = 0;
-    for (int64_t i = 0; i < hist->shape[0]; i++)
+    for (int64_t i = 0; i < hist->shape[0] && (i % TD_STRIDE || !td_stopped()); i++)
         sum += td_get_real(hist, i);
-    for (int64_t i = 0; i < hist->shape[0]; i++)
+    for (int64_t i = 0; i < hist->shape[0] && (i % TD_STRIDE || !td_stopped()); i++)
         td_put_real(hist, i,
                     td_get_real(hist, i) / sum /
                         (td_get_real(edges, i + 1) - td_get_real(edges, i)));
@@ -64,7 +66,7 @@ void td_histogram_ref(const struct td_call *call)
     int64_t n = td_numel(self), parts = hist->shape[0];
     fill_edges(call, edges);
     double low = td_get_real(edges, 0), high = td_get_real(edges, parts);
-    for (int64_t i = 0; i < parts; i++)
+    for (int64_t i = 0; i < parts && (i % TD_STRIDE || !td_stopped()); i++)
         td_put_real(hist, i, 0);
     for (int64_t i = 0; i < n && (i % TD_STRIDE || !td_stopped()); i++) {
         double x = td_get_real(self, i);

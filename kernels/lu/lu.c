@@ -110,7 +110,9 @@ static int check(const struct td_call *call)
 static double flops(const struct td_call *call)
 {
     struct td_lu l = td_lu_of(call);
-    return 2 * (double)l.count * (double)l.m * (double)l.n * (1 + (double)l.less);
+    double m = (double)l.m, n = (double)l.n, less = (double)l.less;
+    double whole = l.kind == TD_LU_unpack ? 0 : 2 * m * n * less;
+    return (double)l.count * (whole + m * n + (l.kind == TD_LU_factor ? 0 : m * m));
 }
 
 /* A matrix, its pivots, and where each row came from. */

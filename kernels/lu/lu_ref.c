@@ -82,17 +82,18 @@ static void store_rows(const struct work *o, int64_t matrix)
         o->from[k] = o->from[other];
         o->from[other] = row;
     }
-    for (int64_t i = 0; i < m * m; i++)
-        put(&o->call->out[0], matrix * m * m + i, o->from[i % m] == i / m);
+    for (int64_t i = 0; i < m && !td_stopped(); i++)
+        for (int64_t j = 0; j < m; j++)
+            put(&o->call->out[0], (matrix * m + i) * m + j, o->from[j] == i);
 }
 
 static void store_triangles(const struct work *o, int64_t matrix)
 {
     int64_t m = o->l.m, n = o->l.n, less = o->l.less;
-    for (int64_t i = 0; i < m; i++)
+    for (int64_t i = 0; i < m && !td_stopped(); i++)
         for (int64_t j = 0; j < less; j++)
             put(&o->call->out[1], (matrix * m + i) * less + j, i > j ? o->w[i * n + j] : i == j);
-    for (int64_t i = 0; i < less; i++)
+    for (int64_t i = 0; i < less && !td_stopped(); i++)
         for (int64_t j = 0; j < n; j++)
             put(&o->call->out[2], (matrix * less + i) * n + j, i > j ? 0 : o->w[i * n + j]);
 }

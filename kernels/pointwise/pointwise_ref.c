@@ -1,5 +1,7 @@
 /* The pointwise operators' judge: one element at a time in double, or in INT64 where the operands
- * are whole numbers, by formulas that share nothing with the lanes'. Integers wrap, as two's
+ * are whole numbers, by formulas that share nothing with the lanes'
+ * but for functions that have no others: incomplete gamma functions and Bessel's, which tests in
+ * Python judge. Integers wrap, as two's
  * complement hardware does. A number takes part in FP32 unless the tensors are FP64; compared, it
  * is first rounded to the tensors' type, as in ATen. */
 #include "kernels/bessel.h"

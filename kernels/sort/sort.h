@@ -35,7 +35,8 @@ struct td_sorting {
 struct td_sorting td_sorting(const struct td_call *call);
 
 /* Which of a row in order is the result, where that is one. nans: how many NaN stand at its end.
- * Whether elements i and i + 1 in order are equal numbers says same, of i < k - 1. */
+ * Whether elements i and i + 1 in order are equal numbers says same, which kthvalue does not ask.
+ */
 int64_t td_sort_place(const struct td_sorting *s, int64_t nans,
                       bool (*same)(const void *row, int64_t i), const void *row);
 

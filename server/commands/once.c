@@ -39,8 +39,6 @@ static void say(const struct td_once *once, const struct td_response *res)
     td_json_free(&json);
 }
 
-/* A request of a body that lies in the answer's arena, for which that has been made. 0, or 1 when
- * the answer is a problem, which has been said. */
 int td_once_ask(struct td_once *once, struct td_worker *worker, struct td_answer *answer,
                 const struct td_ask *what)
 {
@@ -78,14 +76,13 @@ int td_once_infer(struct td_once *once, struct td_worker *worker, struct td_answ
                        &(struct td_ask){TD_POST, "/v2/models/model/infer", call, size, NULL, NULL});
 }
 
-int td_once_put_bytes(struct td_once *once, const char *path, char *bytes, size_t size,
-                      const char *type, const char *beside)
+int td_once_put_bytes(struct td_once *once, const char *path, struct td_arena *arena, char *bytes,
+                      size_t size, const char *type, const char *beside)
 {
-    struct td_answer answer = {td_arena_create(), NULL};
-    int failed = answer.arena
-                     ? td_once_ask(once, once->worker, &answer,
-                                   &(struct td_ask){TD_PUT, path, bytes, size, type, beside})
-                     : td_once_fail(once, "out of memory");
+    struct td_answer answer = {arena, NULL};
+    td_arena_ref(arena);
+    int failed = td_once_ask(once, once->worker, &answer,
+                             &(struct td_ask){TD_PUT, path, bytes, size, type, beside});
     td_once_forget(&answer);
     return failed;
 }
@@ -101,7 +98,7 @@ int td_once_put(struct td_once *once, const char *path, const char *file, const 
                          : td_arena_strdup(arena, slash ? file : ".",
                                            slash > file ? (size_t)(slash - file) : 1);
     int failed = !body    ? td_once_fail(once, problem.text)
-                 : beside ? td_once_put_bytes(once, path, body, size, type, beside)
+                 : beside ? td_once_put_bytes(once, path, arena, body, size, type, beside)
                           : td_once_fail(once, "out of memory");
     td_arena_destroy(arena);
     return failed;

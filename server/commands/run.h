@@ -49,7 +49,7 @@ void td_once_forget(struct td_answer *answer);
 struct td_ask {
     enum td_method method;
     const char *path;
-    char *body; /* outlives the answer */
+    char *body; /* in the answer's arena, if it is a model's file; else it outlives the answer */
     size_t size;
     const char *type, *beside;
     const char *(*header)(struct td_request *req, const char *name); /* or NULL */
@@ -63,10 +63,10 @@ int td_once_infer(struct td_once *once, struct td_worker *worker, struct td_answ
                   char *call, size_t size);
 /* Puts a file there. */
 int td_once_put(struct td_once *once, const char *path, const char *file, const char *type);
-/* The same with a file's bytes, which outlive the call. beside: where files lie that it names, or
- * NULL. */
-int td_once_put_bytes(struct td_once *once, const char *path, char *bytes, size_t size,
-                      const char *type, const char *beside);
+/* The same with a file's bytes, which lie in the arena; others may hold that after the call.
+ * beside: where files lie that it names, or NULL. */
+int td_once_put_bytes(struct td_once *once, const char *path, struct td_arena *arena, char *bytes,
+                      size_t size, const char *type, const char *beside);
 /* What the server says there, parsed; both are to be freed in any case. */
 int td_once_describe(struct td_once *once, const char *path, struct td_answer *answer,
                      struct td_json *json);

@@ -99,8 +99,9 @@ static int prepare(struct td_once *once)
     const char *wrong;
     size_t size;
     char *bytes = td_network_file(&p->work->network, p->arena, &size, &wrong);
-    int failed = bytes ? td_once_put_bytes(once, "/v1/models/model", bytes, size, NULL, NULL)
-                       : td_once_fail(once, wrong ? wrong : "out of memory");
+    int failed =
+        bytes ? td_once_put_bytes(once, "/v1/models/model", p->arena, bytes, size, NULL, NULL)
+              : td_once_fail(once, wrong ? wrong : "out of memory");
     failed = failed || td_once_describe(once, "/v1/models/model", &said, &json);
     td_write_init(&inputs, p->arena, 1024);
     once->n_numbers = 0;

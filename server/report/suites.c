@@ -130,7 +130,8 @@ static int begin(struct td_once *once)
     struct td_answer said = {NULL};
     struct td_json json = {0};
     int64_t begin_ns = td_now_ns();
-    int failed = td_once_put_bytes(once, "/v1/models/model", s->bytes, s->size, NULL, beside(s));
+    int failed =
+        td_once_put_bytes(once, "/v1/models/model", s->once, s->bytes, s->size, NULL, beside(s));
     s->at->load_ms = ms_since(begin_ns);
     failed = failed || td_once_describe(once, "/v1/models/model", &said, &json);
     td_write_init(&s->inputs, s->once, 4096);

@@ -292,6 +292,20 @@ class Commands(unittest.TestCase):
             self.assertEqual((outputs["outputs"][0]["name"], times["repeat"]), ("y", 20))
             self.wrong(*args[:-1], "0", word="--repeat")
 
+    def test_large_file(self):
+        """Its bytes are hashed while the model answers, and longer than the command keeps them."""
+        size, length = 64 << 20, bytearray()
+        while size >> 7 * len(length):
+            length.append(size >> 7 * len(length) & 127 | 128)
+        length[-1] &= 127
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "line.onnx"), "wb") as file:
+                file.write(models.line() + b"\x32" + bytes(length) + b"t" * size) # a doc_string
+            np.save(os.path.join(folder, "x.npy"), np.ones((2, 3), np.float32))
+            for _ in range(3):
+                done = run("run", f"{folder}/line.onnx", "--input", f"x={folder}/x.npy")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_suggestions(self):
         """What is misspelt is told what was meant."""
         for args, near in ((("sevre",), "serve"), (("serve", "--memroy", "1G"), "--memory"), (("run", "--ouput-dir", "x"), "--output-dir"),

@@ -104,6 +104,12 @@ class Numbers(service.ServiceTest):
                 ("add", {"self": u}, {"other": 2**64}, ("other", "UINT64"))):
             self.is_refused(op, inputs, parameters, *words)
 
+    def test_edges_of_parts(self):
+        """The step is rounded, and then each edge, once: so no edge of these is 0."""
+        for bins, ends, dtype, middle in ((6, [-1, 1], np.float32, -(2**-25)), (9, [-1, 2], np.float32, 2**-25), (6, [-1, 1], np.float64, 2**-54)):
+            edges = self.both("histogram", {"self": np.zeros(1, dtype)}, {"bins": bins, "range": ends})["bin_edges"]
+            self.assertEqual(edges[3], middle, edges)
+
     def test_windows_at_fractions(self):
         image, pool = np.arange(6 * 7, dtype=np.float32).reshape(1, 6, 7), "fractional_max_pool2d"
         for sample, rows, columns in ((0.3, [1, 3, 5], [1, 4, 6]), (0, [1, 3, 5], [1, 3, 6]), (-1e30, [1, 1, 5], [1, 1, 6]), (NAN, [1, 1, 5], [1, 1, 6])):
