@@ -3,6 +3,7 @@
 #define TD_DISPATCH_RIVALS_H
 
 #include "dispatch/choice/copy.h"
+#include "dispatch/choice/part.h"
 
 /* Behind one of our rows that takes no longer than this no row is timed. To call a library takes
  * half of it, and to make its primitive a millisecond or more. */
@@ -19,7 +20,9 @@ struct td_rival {
 
 struct td_timing {
     struct td_copy copy;
-    const struct td_call *of;
+    const struct td_call *of; /* the call that is copied: that of the client, or */
+    struct td_part part;      /* a part of it, */
+    double times;             /* which is so many times smaller */
     size_t scratch;
     bool asked; /* a client asked: times all rows to their end */
     /* What an FP32 call takes at the CPU's FP32 peak. 0: the call has another type, or a client

@@ -1,6 +1,7 @@
-/* Times the rows that take a call, on a dense copy of the call in memory of its own. So the call
- * needs no data yet, none are changed, and this can be done when plans are made. Trying the rows in
- * turn on clients' calls was rejected: equal calls would differ in the last bits of results. */
+/* Times the rows that take a call, on a dense copy of the call, or of a part of it (part.h), in
+ * memory of its own. So the call needs no data yet, none are changed, and this can be done when
+ * plans are made. Trying the rows in turn on clients' calls was rejected: equal calls would differ
+ * in the last bits of results. */
 #include "dispatch/choice/kinds.h"
 #include "dispatch/choice/rivals.h"
 #include "kernels/trap.h"
@@ -261,7 +262,7 @@ static void settle(const struct td_timing *t, const struct td_impl *rows,
         for (; at && m->tried[at - 1].row > r->row; at--)
             m->tried[at] = m->tried[at - 1];
         m->tried[at].row = r->row;
-        m->tried[at].us = isinf(r->ns) ? 0 : r->ns * 1e-3;
+        m->tried[at].us = isinf(r->ns) ? 0 : r->ns * 1e-3 * t->times;
         if (r->ns <= EQUAL * best && (!m->row || r->row < m->row))
             m->row = r->row;
     }
@@ -273,11 +274,10 @@ static bool try_with(struct td_timing *t, const struct td_impl *rows, const stru
 {
     t->n = 0;
     t->peak_ns = -1;
-    t->of = call;
     t->scratch = 64;
-    if (!is_over(t) && td_copy_begin(&t->copy, call))
+    if (!is_over(t) && td_copy_begin(&t->copy, t->of))
         td_rivals_find(t, rows);
-    bool ready = t->n == 1 || (t->n && td_copy_give_memory(&t->copy, call, t->scratch));
+    bool ready = t->n == 1 || (t->n && td_copy_give_memory(&t->copy, t->of, t->scratch));
     if (t->n > 1 && ready) /* a single one is not timed */
         time_rivals(t);
     bool done = ready && !is_over(t) && !isinf(best_of(t, t->n));
@@ -293,7 +293,13 @@ bool td_try_rows(const struct td_impl *rows, const struct td_call *call, bool as
                  struct td_measured *m)
 {
     struct td_timing t = {.asked = asked,
+                          .of = call,
+                          .times = 1,
                           .copy.call.threads = call->threads > 1 ? call->threads : 1};
+    if (!asked && td_part_of(call, &t.part)) {
+        t.of = &t.part.call;
+        t.times = t.part.times;
+    }
     bool done = try_with(&t, rows, call, m);
     if (!done && is_crowded(&t)) {
         t.copy.call.threads = 1; /* its CPU time still tells which row is faster */
