@@ -102,6 +102,7 @@ const struct td_op td_op_fractional_max_pool2d = {
     .impls = impls,
     .flops = flops,
     .follows = 1 << SAMPLES,
+    .mixes = TD_MAX_RANK, /* random_samples may be of more images than there are */
     .samples =
         (const char *const[]){
             "self=[2,3,n,9] kernel_size=[1,2] output_size=[1,4] random_samples=[2,3,2]",
