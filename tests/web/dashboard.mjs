@@ -529,6 +529,8 @@ test('names in a file are text, whatever they are', async () => {
   }
   await o.page.locator('.step').last().click();
   await o.page.locator('.details code', {hasText: "two<img src=x onerror='window.foul=1'>"}).waitFor();
+  await Promise.all([o.page.waitForResponse((r) => r.url().endsWith('/source')), o.page.locator('.row button', {hasText: 'Look again'}).click()]);
+  await o.page.locator('.details code', {hasText: "two<img src=x onerror='window.foul=1'>"}).waitFor(); // the plan is drawn again
   await o.page.locator('summary').click();
   await o.page.locator('td', {hasText: "one<img src=x onerror='window.foul=1'>"}).waitFor();
   assert.equal(await o.page.locator('main img').count(), 0);

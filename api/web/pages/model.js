@@ -10,6 +10,7 @@ export let title = '';
 export const under = 'models', paths = ['/v1/models'];
 const SHOWN = 12;
 let name, model, tiles, picture, passes, plans, said, planned, calls;
+let chosen = {}; // the step that is looked at, and of which plan: it stays when that is drawn again
 
 const url = (more = '') => `/v1/models/${encodeURIComponent(name)}${more}`;
 const level = (t) => `${t.kernel} at ${t.isa}${t.compute_type && t.compute_type !== t.datatype ? ` in ${t.compute_type}` : ''}`;
@@ -65,8 +66,11 @@ function drawPlan(k) {
   const panel = h('div.details', {'aria-live': 'polite', role: 'region', tabindex: 0, 'aria-label': 'The chosen step'});
   const g = graph(`Graph of ${plan.steps.length} steps`, {...all, steps: plan.steps.map((t) => ({id: t.step, with: t.with, reads: all.reads.get(t.step), name: t.operator,
     note: `${took(t)} · ${t.shape ? shape(t.shape).replaceAll(' ', '') : ''}`, title: `${t.operator}, ${took(t)}${t.bound ? `, ${bound(t)}` : ''}\n${t.node}\n${result(t)}`, of: t}))},
-  (id) => panel.replaceChildren(...details(plan, all, id, g.select).flat(9).filter(Boolean)));
-  panel.replaceChildren(...details(plan, all, null));
+  (id) => {
+    chosen = {of: takes(plan), id};
+    panel.replaceChildren(...details(plan, all, id, g.select).flat(9).filter(Boolean));
+  });
+  g.select(chosen.of === takes(plan) ? chosen.id : null, false);
   const colours = {'share of time': ({of: t}) => most && Math.sqrt(t.us / most), 'distance from its bound': ({of: t}) => (t.percent_of_bound === undefined || t.bound === 'overhead' ? 0 : 1 - Math.min(1, t.percent_of_bound / 100))};
   const by = h('select', {id: 'colour', onchange: () => g.colour(colours[by.value])}, Object.keys(colours).map((c) => h('option', null, c)));
   const known = plan.steps.some((t) => t.percent_of_bound !== undefined);
@@ -125,7 +129,7 @@ async function remove() {
 }
 
 export async function open(wanted = '') {
-  [name, title, plans, said] = [wanted, wanted, [], null];
+  [name, title, plans, said, chosen] = [wanted, wanted, [], null, {}];
   const {models} = await ask('/v1/models');
   model = models.find((m) => m.name === name);
   if (!model) throw new Error(`There is no model ${name}.`);
