@@ -63,7 +63,7 @@ void *td_weight_block(size_t bytes)
         return NULL;
     if (is_mapped(size))
         return map(pages_of(size));
-    return posix_memalign(&p, 64, size) ? NULL : memset(p, 0, size);
+    return posix_memalign(&p, size < HUGE ? 64 : HUGE, size) ? NULL : memset(p, 0, size);
 }
 
 void td_weight_block_free(void *block, size_t bytes)
