@@ -7,8 +7,7 @@
 #include <errno.h>
 #include <math.h>
 
-/* As self's type has it. */
-static double typed(const struct td_call *call, double x)
+double td_histc_typed(const struct td_call *call, double x)
 {
     return call->arg[0].tensor.dtype == TD_f64 ? x : (double)(float)x;
 }
@@ -16,7 +15,8 @@ static double typed(const struct td_call *call, double x)
 static int rule(struct td_call *call)
 {
     int64_t bins = call->arg[1].i;
-    double min = typed(call, td_scalar(&call->arg[2])), max = typed(call, td_scalar(&call->arg[3]));
+    double min = td_histc_typed(call, td_scalar(&call->arg[2])),
+           max = td_histc_typed(call, td_scalar(&call->arg[3]));
     if (bins < 1 || bins > INT32_MAX)
         return td_refuse(call, "bins: is %lld; from 1 to %d is right", (long long)bins, INT32_MAX);
     if (!isfinite(min) || !isfinite(max) || min > max)
@@ -29,25 +29,30 @@ static int rule(struct td_call *call)
     return 0;
 }
 
+bool td_histc_extent(const struct td_tensor *self, double *min, double *max)
+{
+    bool finite = true;
+    *min = *max = td_get_real(self, 0);
+    for (int64_t i = 0, n = td_numel(self); i < n && (i % TD_STRIDE || !td_stopped()); i++) {
+        double x = td_get_real(self, i);
+        finite = finite && isfinite(x);
+        *min = x < *min ? x : *min;
+        *max = x > *max ? x : *max;
+    }
+    return finite;
+}
+
 bool td_histc_range(const struct td_call *call, double *min, double *max)
 {
     const struct td_tensor *self = &call->arg[0].tensor;
-    int64_t n = td_numel(self);
     bool finite = true;
-    *min = typed(call, td_scalar(&call->arg[2]));
-    *max = typed(call, td_scalar(&call->arg[3]));
-    if (*min == *max && n) {
-        *min = *max = td_get_real(self, 0);
-        for (int64_t i = 0; i < n; i++) {
-            double x = td_get_real(self, i);
-            finite = finite && isfinite(x);
-            *min = x < *min ? x : *min;
-            *max = x > *max ? x : *max;
-        }
-    }
+    *min = td_histc_typed(call, td_scalar(&call->arg[2]));
+    *max = td_histc_typed(call, td_scalar(&call->arg[3]));
+    if (*min == *max && td_numel(self))
+        finite = td_histc_extent(self, min, max);
     if (*min == *max) {
-        *min = typed(call, *min - 1);
-        *max = typed(call, *max + 1);
+        *min = td_histc_typed(call, *min - 1);
+        *max = td_histc_typed(call, *max + 1);
     }
     return finite;
 }

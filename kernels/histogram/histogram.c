@@ -3,34 +3,27 @@
  * makes them. */
 #include "kernels/histogram/histogram.h"
 
-#include "kernels/elementwise.h"
+#include "kernels/histc/histc.h"
 
 #include <errno.h>
 #include <math.h>
-
-/* As self's type has it. */
-static double typed(const struct td_call *call, double x)
-{
-    return call->arg[0].tensor.dtype == TD_f64 ? x : (double)(float)x;
-}
 
 bool td_histogram_range(const struct td_call *call, double *low, double *high)
 {
     const struct td_tensor *self = &call->arg[0].tensor;
     const struct td_value *range = &call->arg[2];
-    int64_t n = range->kind == TD_KIND_floats ? 0 : td_numel(self);
     bool finite = true;
-    *low = range->kind == TD_KIND_floats ? typed(call, range->floats.v[0]) : 0;
-    *high = range->kind == TD_KIND_floats ? typed(call, range->floats.v[1]) : !n;
-    for (int64_t i = 0; i < n && (i % TD_STRIDE || !td_stopped()); i++) {
-        double x = td_get_real(self, i);
-        finite = finite && isfinite(x);
-        *low = i && *low < x ? *low : x;
-        *high = i && *high > x ? *high : x;
+    *low = 0;
+    *high = 1;
+    if (range->kind == TD_KIND_floats) {
+        *low = td_histc_typed(call, range->floats.v[0]);
+        *high = td_histc_typed(call, range->floats.v[1]);
+    } else if (td_numel(self)) {
+        finite = td_histc_extent(self, low, high);
     }
     if (*low == *high) {
-        *low = typed(call, *low - 0.5);
-        *high = typed(call, *high + 0.5);
+        *low = td_histc_typed(call, *low - 0.5);
+        *high = td_histc_typed(call, *high + 0.5);
     }
     return finite;
 }
@@ -69,7 +62,8 @@ static int rule_number(struct td_call *call)
     if (range->kind == TD_KIND_floats) {
         if (range->floats.n != 2)
             return td_refuse(call, "range: has %d numbers; two are right", range->floats.n);
-        double low = typed(call, range->floats.v[0]), high = typed(call, range->floats.v[1]);
+        double low = td_histc_typed(call, range->floats.v[0]),
+               high = td_histc_typed(call, range->floats.v[1]);
         if (!isfinite(low) || !isfinite(high) || low > high)
             return td_refuse(call,
                              "range: is from %.15g to %.15g in %s; finite, and the first not above "
