@@ -59,14 +59,14 @@ static void fill(struct td_tensor *t, enum sample_values values, uint64_t seed)
             x /= 64;
         else if (values & SAMPLE_SMALL && !isnan(x))
             x = fmax(fmin(x, 4), -4);
-        if (values & SAMPLE_ABSOLUTE)
-            x = fabs(x);
         if (t->dtype == TD_bool)
             td_put_whole(t, i, (int64_t)(bits >> 7 & 1));
         else if (td_dtype_kind(t->dtype) == 'f')
-            td_put_real(t, i, x);
-        else
+            td_put_real(t, i, values & SAMPLE_ABSOLUTE ? fabs(x) : x);
+        else /* a big number wraps around in INT8: what is absolute is what stands there */
             td_put_whole(t, i, isfinite(x) ? (int64_t)(x * 25) : 100);
+        if (values & SAMPLE_ABSOLUTE && td_dtype_kind(t->dtype) == 'i' && td_get_whole(t, i) < 0)
+            td_put_whole(t, i, -td_get_whole(t, i));
     }
 }
 
