@@ -2,7 +2,9 @@
  * nearly all of a file are weights, which a model's constants copy once more. So protobuf-c is
  * given an outline: the same message, in which the payload of a bytes field that is not empty is a
  * ProtobufCBinaryData that says where in the file the bytes are, and which has no unknown fields.
- * Afterwards each bytes field of the message is made to point there.
+ * Afterwards each bytes field of the message is made to point there. Some converters write weights
+ * to float_data in place of raw_data. Where that field is packed, it holds the same bytes, and the
+ * outline calls it raw_data.
  *
  * The wire format: https://protobuf.dev/programming-guides/encoding */
 #include "dispatch/onnx/file.h"
@@ -20,6 +22,13 @@ enum wire { /* the three low bits of a field's tag */
             WIRE_64_bits = 1,
             WIRE_length = 2,
             WIRE_32_bits = 5,
+};
+
+enum { /* the numbers of fields of TensorProto, and of a type among its data_type's */
+       TENSOR_data_type = 2,
+       TENSOR_float_data = 4,
+       TENSOR_raw_data = 9,
+       DATA_TYPE_float = 1,
 };
 
 struct field {
@@ -104,14 +113,20 @@ static size_t write_head(uint8_t *out, const struct field *f, size_t length)
 static size_t write_message(uint8_t *out, const ProtobufCMessageDescriptor *kind, const uint8_t *at,
                             size_t size);
 
+/* Where the field's payload is, as a bytes field. */
+static size_t write_where(uint8_t *out, const struct field *f)
+{
+    const ProtobufCBinaryData where = {(size_t)(f->end - f->payload),
+                                       (uint8_t *)(uintptr_t)f->payload};
+    size_t head = write_head(out, f, sizeof where);
+    return head + write_bytes(out ? out + head : NULL, &where, sizeof where);
+}
+
 static size_t write_field(uint8_t *out, const ProtobufCFieldDescriptor *of, const struct field *f)
 {
     size_t size = (size_t)(f->end - f->payload), head = write_head(NULL, f, 0), n;
-    if (f->wire == WIRE_length && of->type == PROTOBUF_C_TYPE_BYTES && size) {
-        const ProtobufCBinaryData where = {size, (uint8_t *)(uintptr_t)f->payload};
-        write_head(out, f, sizeof where);
-        return head + write_bytes(out ? out + head : NULL, &where, sizeof where);
-    }
+    if (f->wire == WIRE_length && of->type == PROTOBUF_C_TYPE_BYTES && size)
+        return write_where(out, f);
     if (f->wire != WIRE_length || of->type != PROTOBUF_C_TYPE_MESSAGE)
         return write_bytes(out, f->begin, (size_t)(f->end - f->begin));
     n = write_message(out ? out + head : NULL, of->descriptor, f->payload, size);
@@ -120,15 +135,42 @@ static size_t write_field(uint8_t *out, const ProtobufCFieldDescriptor *of, cons
     return write_head(out, f, n) + n;
 }
 
+/* Where a message is a FLOAT tensor all of whose elements are in one packed float_data field:
+ * that field's begin. */
+static const uint8_t *raw_floats(const ProtobufCMessageDescriptor *kind, const uint8_t *at,
+                                 const uint8_t *end)
+{
+    const uint8_t *floats = NULL;
+    uint64_t dtype = 0;
+    struct field f;
+    if (kind != &td_onnx__tensor__descriptor || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__)
+        return NULL;
+    while (at < end) {
+        if (!read_field(&at, end, &f) || f.number == TENSOR_raw_data ||
+            (f.number == TENSOR_float_data &&
+             (floats || f.wire != WIRE_length || (f.end - f.payload) % 4 || f.end == f.payload)))
+            return NULL;
+        if (f.number == TENSOR_data_type && f.wire == WIRE_varint &&
+            !read_varint(&f.payload, f.end, &dtype))
+            return NULL;
+        if (f.number == TENSOR_float_data)
+            floats = f.begin;
+    }
+    return dtype == DATA_TYPE_float ? floats : NULL;
+}
+
 /* WRONG: it is no message. Messages contain each other no deeper than onnx.proto nests them. */
 static size_t write_message(uint8_t *out, const ProtobufCMessageDescriptor *kind, const uint8_t *at,
                             size_t size)
 {
+    const uint8_t *end = at + size, *floats = raw_floats(kind, at, end);
     size_t all = 0;
     struct field f;
-    for (const uint8_t *end = at + size; at < end;) {
+    while (at < end) {
         if (!read_field(&at, end, &f))
             return WRONG;
+        if (f.begin == floats)
+            f.number = TENSOR_raw_data;
         const ProtobufCFieldDescriptor *of =
             protobuf_c_message_descriptor_get_field(kind, f.number);
         size_t n = of ? write_field(out ? out + all : NULL, of, &f) : 0;

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static TdOnnx__Tensor tensor = TD_ONNX__TENSOR__INIT, empty = TD_ONNX__TENSOR__INIT;
+static TdOnnx__Tensor tensor = TD_ONNX__TENSOR__INIT, empty = TD_ONNX__TENSOR__INIT,
+                      floats = TD_ONNX__TENSOR__INIT;
 static TdOnnx__Attribute value = TD_ONNX__ATTRIBUTE__INIT, inner = TD_ONNX__ATTRIBUTE__INIT,
                          texts = TD_ONNX__ATTRIBUTE__INIT;
 static TdOnnx__Node node = TD_ONNX__NODE__INIT, other = TD_ONNX__NODE__INIT;
@@ -25,16 +26,21 @@ static uint8_t *written(size_t *size)
 {
     static TdOnnx__Attribute *attributes[] = {&value, &inner, &texts};
     static TdOnnx__Node *nodes[] = {&node, &other};
-    static TdOnnx__Tensor *tensors[] = {&tensor, &empty};
+    static TdOnnx__Tensor *tensors[] = {&tensor, &empty, &floats};
     static ProtobufCBinaryData strings[3];
-    static float floats[] = {1, 2};
+    static float few[] = {1, 2}, more[] = {3, 4, 5, -0.0f, 1e-40f};
     static char raw[300];
     memset(raw, 7, sizeof raw);
     tensor.has_raw_data = empty.has_raw_data = true;
     tensor.raw_data = (ProtobufCBinaryData){sizeof raw, (uint8_t *)raw};
     tensor.name = "w";
     tensor.n_float_data = 2;
-    tensor.float_data = floats;
+    tensor.float_data = few;
+    floats.name = "v";
+    floats.has_data_type = true;
+    floats.data_type = 1;
+    floats.n_float_data = sizeof more / sizeof *more;
+    floats.float_data = more;
     value.name = "value";
     value.t = &tensor;
     inner.has_g = true;
@@ -48,7 +54,7 @@ static uint8_t *written(size_t *size)
     node.op_type = "Constant";
     graph.n_node = 2;
     graph.node = nodes;
-    graph.n_initializer = 2;
+    graph.n_initializer = 3;
     graph.initializer = tensors;
     model.graph = &graph;
     *size = td_onnx__model__get_packed_size(&model);
@@ -58,9 +64,22 @@ static uint8_t *written(size_t *size)
     return file;
 }
 
-/* What nobody reads is not kept, which protobuf-c does. */
-static void drop_unknown(ProtobufCMessage *message)
+/* The elements of a FLOAT tensor are its raw data. */
+static void make_raw(TdOnnx__Tensor *t)
 {
+    if (t->data_type != 1 || t->has_raw_data || !t->n_float_data)
+        return;
+    t->raw_data = (ProtobufCBinaryData){t->n_float_data * 4, (uint8_t *)t->float_data};
+    t->has_raw_data = true;
+    t->float_data = NULL;
+    t->n_float_data = 0;
+}
+
+/* What nobody reads is not kept, which protobuf-c does. */
+static void as_ours(ProtobufCMessage *message)
+{
+    if (message->descriptor == &td_onnx__tensor__descriptor)
+        make_raw((TdOnnx__Tensor *)message);
     for (unsigned i = 0; i < message->n_unknown_fields; i++)
         free(message->unknown_fields[i].data);
     free(message->unknown_fields);
@@ -78,7 +97,7 @@ static void drop_unknown(ProtobufCMessage *message)
         }
         for (size_t k = 0; k < n; k++)
             if (((ProtobufCMessage **)(void *)at)[k])
-                drop_unknown(((ProtobufCMessage **)(void *)at)[k]);
+                as_ours(((ProtobufCMessage **)(void *)at)[k]);
     }
 }
 
@@ -93,7 +112,8 @@ static void compare(const uint8_t *file, size_t size)
     ck_assert_int_eq(ours != NULL, theirs != NULL);
     ck_assert_int_eq(ours != NULL, !*problem.text);
     if (ours) {
-        drop_unknown(&theirs->base);
+        as_ours(&theirs->base);
+        as_ours(&ours->base);
         size_t n = td_onnx__model__get_packed_size(theirs);
         uint8_t *a = malloc(n + 1), *b = malloc(n + 1);
         ck_assert_uint_eq(td_onnx__model__get_packed_size(ours), n);
@@ -118,9 +138,13 @@ START_TEST(test_same)
     td_onnx_reader_init(&r, NULL, file, size, &problem);
     TdOnnx__Model *m = td_onnx_unpack(&r, &td_onnx__model__descriptor, file, size);
     ck_assert_ptr_nonnull(m);
-    const ProtobufCBinaryData raw = m->graph->initializer[0]->raw_data;
-    ck_assert_uint_eq(raw.len, 300);
-    ck_assert(raw.data > file && raw.data + raw.len <= file + size);
+    const size_t lengths[] = {300, 0, 20};
+    for (int i = 0; i < 3; i++) {
+        const ProtobufCBinaryData raw = m->graph->initializer[i]->raw_data;
+        ck_assert_uint_eq(raw.len, lengths[i]);
+        ck_assert(!raw.len || (raw.data > file && raw.data + raw.len <= file + size));
+    }
+    ck_assert_uint_eq(m->graph->initializer[2]->n_float_data, 0);
     protobuf_c_message_free_unpacked(&m->base, &r.memory);
     compare(file, size);
     free(file);
