@@ -57,8 +57,11 @@ static int read_operand(struct td_onnx_reader *r, const char *word, size_t lengt
 
 static struct td_onnx_form *read_row(struct td_onnx_reader *r, const struct td_onnx_row *row)
 {
+    size_t words = 1;
+    for (const char *c = row->operands; *c; c++)
+        words += *c == ' ';
     struct td_onnx_form *form =
-        td_program_alloc(r->model, sizeof *form + TD_ONNX_NAMES * sizeof *form->operand);
+        td_program_alloc(r->model, sizeof *form + words * sizeof *form->operand);
     if (!form)
         return NULL;
     form->row = row;
@@ -206,6 +209,11 @@ static int read_outputs(struct td_onnx_reader *r, const TdOnnx__Node *from,
     return 0;
 }
 
+static bool is_trees(const char *op) /* of TreeEnsemble, TreeEnsembleClassifier, -Regressor */
+{
+    return !strncmp(op, "TreeEnsemble", 12);
+}
+
 static int read_trees(struct td_onnx_reader *r, const TdOnnx__Node *from, struct td_node *node)
 {
     struct td_onnx_forest forest;
@@ -230,7 +238,7 @@ static int read_attributes(struct td_onnx_reader *r, const TdOnnx__Node *from,
                            const struct td_onnx_form *form, const struct td_onnx_scope *scope,
                            struct td_node *node, td_onnx_graph_reader *graph)
 {
-    bool trees = !strncmp(node->op, "TreeEnsemble", 12), branches = !strcmp(node->op, "If");
+    bool trees = is_trees(node->op), branches = !strcmp(node->op, "If");
     const unsigned char *first = NULL;
     int n = 0, err = 0;
     for (size_t i = 0; i < from->n_attribute && !err; i++) {
@@ -267,7 +275,9 @@ static int fill(struct td_onnx_reader *r, const TdOnnx__Node *from,
     node->form = form;
     node->version = r->version;
     node->lower = td_onnx_walk;
-    size_t operands = (size_t)form->n_inputs + from->n_attribute + TD_ONNX_TREE_OPERANDS;
+    size_t operands = (size_t)form->n_inputs + from->n_attribute;
+    if (is_trees(node->op))
+        operands += TD_ONNX_TREE_OPERANDS;
     node->operand = td_program_alloc(r->model, sizeof *node->operand * operands);
     if (!node->operand)
         return td_onnx_no_memory(r);
