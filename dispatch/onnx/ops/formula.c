@@ -15,12 +15,19 @@ void no_room(struct td_onnx *n, const char *what)
 
 /* ---- names ---- */
 
+/* The place of a name; n->n: it has none. The names of a node's operands are those of its form. */
+static int find(const struct td_onnx *n, const char *name)
+{
+    int i = 0;
+    while (i < n->n && n->name[i].name != name && strcmp(n->name[i].name, name) != 0)
+        i++;
+    return i;
+}
+
 const struct td_item *at(struct td_onnx *n, const char *name)
 {
-    for (int i = 0; i < n->n; i++)
-        if (!strcmp(n->name[i].name, name))
-            return &n->name[i].item;
-    return &none;
+    int i = find(n, name);
+    return i < n->n ? &n->name[i].item : &none;
 }
 
 bool has(struct td_onnx *n, const char *name)
@@ -30,15 +37,13 @@ bool has(struct td_onnx *n, const char *name)
 
 void let(struct td_onnx *n, const char *name, struct td_item item)
 {
-    int i = 0;
-    while (i < n->n && strcmp(n->name[i].name, name) != 0)
-        i++;
+    int i = find(n, name);
     if (i == TD_ONNX_NAMES) {
         refuse(n, "too many names");
         return;
     }
     if (i == n->n)
-        n->name[n->n++] = (struct td_given){.name = name};
+        n->name[n->n++].name = name;
     n->name[i].item = item;
 }
 
@@ -301,11 +306,13 @@ int td_onnx_walk(struct td_walk *walk, const struct td_node *node, const struct 
                  struct td_item *out)
 {
     const struct td_onnx_form *form = node->form;
-    struct td_onnx n = {.walk = walk,
-                        .node = node,
-                        .out = out,
-                        .formula = form->row->formula,
-                        .version = node->version};
+    struct td_onnx n; /* whose names, eleven kilobytes, are written as they are given */
+    n.walk = walk;
+    n.node = node;
+    n.out = out;
+    n.formula = form->row->formula;
+    n.version = node->version;
+    n.err = n.n = 0;
     for (int i = 0; i < form->n; i++)
         let(&n, form->operand[i].name, (struct td_item){.v = form->operand[i].otherwise});
     for (int i = 0; i < node->n_operands; i++)
