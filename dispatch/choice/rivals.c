@@ -12,6 +12,11 @@
  * this: there it has no instructions that our rows lack. */
 #define SHORT_F32_NS 8000
 
+/* A library's row is timed if it may save in so many calls what that takes: the library compiles
+ * its code, reorders weights, and runs three times. */
+#define CALLS_TO_PAY 100
+#define LIBRARY_NS 1000000
+
 /* Whether one of our rows cannot beat one of the higher level: it is the same code with vectors of
  * half the width, or without vectors. */
 static bool is_beaten(enum td_isa isa, enum td_isa higher)
@@ -23,9 +28,10 @@ static bool is_beaten(enum td_isa isa, enum td_isa higher)
 static double peak_ns(struct td_timing *t)
 {
     const struct td_call *call = &t->copy.call;
+    if (t->peak_ns >= 0)
+        return t->peak_ns;
     bool known = !t->asked && td_row_dtype(call) == TD_f32 && call->op->flops;
-    if (t->peak_ns < 0)
-        t->peak_ns = known ? call->op->flops(call) / (td_peaks_glance() * call->threads) * 1e9 : 0;
+    t->peak_ns = known ? call->op->flops(call) / (td_peaks_glance() * call->threads) * 1e9 : 0;
     return t->peak_ns;
 }
 
@@ -37,6 +43,12 @@ double td_timing_near_peak_ns(struct td_timing *t)
 double td_timing_short_ns(const struct td_timing *t)
 {
     return td_row_dtype(&t->copy.call) == TD_f32 ? SHORT_F32_NS : TD_SHORT_NS;
+}
+
+bool td_timing_may_pay(struct td_timing *t, double ns)
+{
+    double peak = peak_ns(t), saved = (ns - peak) * t->times * CALLS_TO_PAY;
+    return peak <= 0 || saved > LIBRARY_NS + 3 * ns;
 }
 
 bool td_timing_may_be_short(struct td_timing *t)

@@ -46,6 +46,9 @@ double td_timing_near_peak_ns(struct td_timing *t);
 /* If one of our rows takes no longer than this, no library's row is asked after it, and none of
  * ours that copies its data to another layout. */
 double td_timing_short_ns(const struct td_timing *t);
+/* Whether a library's row that came to the CPU's peak would make up for its trial in a hundred
+ * calls, beside a row that takes ns. True where the peak is not known. */
+bool td_timing_may_pay(struct td_timing *t, double ns);
 /* Whether the CPU's FP32 peak allows one of our rows to be that short. */
 bool td_timing_may_be_short(struct td_timing *t);
 

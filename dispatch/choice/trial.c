@@ -195,7 +195,9 @@ static void try_rivals(struct td_timing *t)
             return;
         if (r->ns <= peak)
             leave_out(t, i + 1, SAME_SUMS);
-        if (!t->asked && !r->row->library && r->ns <= td_timing_short_ns(t))
+        if (t->asked || r->row->library)
+            continue;
+        if (r->ns <= td_timing_short_ns(t) || !td_timing_may_pay(t, r->ns))
             leave_out(t, i + 1, r->ns <= TD_SHORT_NS ? ALL : LIBRARIES);
     }
 }

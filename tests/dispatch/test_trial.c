@@ -1,6 +1,8 @@
 /* Trials: a row that cannot win is stopped early, as few runs as possible decide, and a crowded
  * team is measured as well. */
 #include "dispatch/choice/kinds.h"
+#include "dispatch/choice/peaks.h"
+#include "dispatch/choice/rivals.h"
 #include "pools/pools.h"
 #include "tests/dispatch/dispatch_test.h"
 
@@ -211,6 +213,46 @@ START_TEST(test_first_run)
 }
 END_TEST
 
+static double ten_us_flops(const struct td_call *call)
+{
+    (void)call;
+    return td_peaks_glance() * 10e-6;
+}
+
+/* A library's row is not timed behind one that leaves it too little to save. */
+START_TEST(test_pay)
+{
+    const struct td_impl both[] = {
+        {.run = steady_own, .dtypes = TD_ALL, .prepare = takes},
+        {.run = steady_library, .dtypes = TD_ALL, .library = true, .prepare = takes},
+        rows[4],
+        {0}};
+    struct td_timing t = {.peak_ns = 10000, .times = 1};
+    ck_assert(!td_timing_may_pay(&t, 20500));
+    ck_assert(td_timing_may_pay(&t, 21000));
+    t.times = 2; /* of a part, of which a call has two */
+    ck_assert(td_timing_may_pay(&t, 15500));
+    t.peak_ns = 0;
+    ck_assert(td_timing_may_pay(&t, 10));
+    struct td_options options;
+    struct td_run run;
+    struct td_measured m = {0};
+    struct td_op fast = op;
+    bind_tried(&run, &options);
+    run.call.threads = 1;
+    fast.flops = ten_us_flops;
+    run.call.op = &fast;
+    steady_us[0] = 14;
+    for (int i = 0; i < 50 && m.n != 1; i++) /* a run may have been longer than it spins */
+        ck_assert(td_try_rows(both, &run.call, false, &m));
+    ck_assert_int_eq(m.n, 1);
+    steady_us[0] = 100;
+    ck_assert(td_try_rows(both, &run.call, false, &m));
+    ck_assert_int_eq(m.n, 2);
+    td_arena_destroy(options.alloc_arg);
+}
+END_TEST
+
 static const void *given, *made;
 
 static void look(const struct td_call *call)
@@ -332,7 +374,8 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        test_hopeless, test_near_peak, test_rounds, test_first_run, test_same_memory, test_single,
+        test_hopeless, test_near_peak,   test_rounds, test_first_run,
+        test_pay,      test_same_memory, test_single,
 #ifdef _OPENMP
         test_crowded,
 #endif
