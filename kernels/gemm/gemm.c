@@ -68,8 +68,8 @@ bool td_gemm_bias_is_plain(const struct td_gemm *g)
 /* ---- the plan of the vector rows ---- */
 
 /* Rows for which b is not read often enough to be packed: */
-#define FEW_SUMS 4     /* its columns are runs in memory */
-#define FEW_ONCE 3     /* it is packed once for all calls */
+#define FEW_ONCE 1     /* it is packed once for all calls */
+#define FEW_SUMS 4     /* else: its columns are runs in memory */
 #define FEW 12         /* it is widened as it is read */
 #define FEW_F32 64     /* else */
 #define FEW_ALIASED 24 /* and its rows meet in the same sets of a cache */
@@ -77,7 +77,11 @@ bool td_gemm_bias_is_plain(const struct td_gemm *g)
  * KiB: hardware prefetches some 32 runs of memory at once, which are its rows and the result's. */
 #define FEW_FAR 8
 #define APART 512
-#define SMALL 16384     /* elements of b that stay in the caches while they are read as they lie */
+#define SMALL 16384 /* elements of b that stay in the caches while they are read as they lie */
+/* Up to so many rows, which the highest register block has, and so long a depth, of which a slot
+ * could still hold the panels, packed b is read through. */
+#define THROUGH 12
+#define THROUGH_DEPTH 4096
 #define ALONE (1 << 18) /* multiplications below which a second thread does not pay */
 
 int64_t td_gemm_lanes(const struct td_gemm *g)
@@ -88,14 +92,20 @@ int64_t td_gemm_lanes(const struct td_gemm *g)
     return (g->k + step - 1) / step * g->pad;
 }
 
-/* The largest number of rows of a for which b, whose rows are contiguous, is not packed. */
+static bool is_packed_once(const struct td_gemm *g)
+{
+    return !g->rank && g->b->dtype == TD_f32 && td_weight_to_pack(g->b);
+}
+
+/* The largest number of rows of a for which b is not packed. */
 static int64_t few_of(const struct td_gemm *g)
 {
-    bool once = !g->rank && td_weight_to_pack(g->b);
+    if (is_packed_once(g))
+        return FEW_ONCE;
+    if (g->step_k == 1)
+        return FEW_SUMS;
     if (g->b->dtype != TD_f32)
         return FEW;
-    if (once)
-        return FEW_ONCE;
     if (g->step_k >= APART && td_gemm_is_far(g->k * g->n * 4))
         return FEW_FAR;
     return g->step_k % 1024 ? FEW_F32 : FEW_ALIASED;
@@ -112,8 +122,15 @@ static enum td_gemm_path choose(const struct td_gemm *g)
     if (g->n <= FEW_SUMS)
         return TD_GEMM_dot;
     if (g->step_k == 1)
-        return g->m <= FEW_SUMS ? TD_GEMM_dot : TD_GEMM_packed;
+        return g->m <= few_of(g) ? TD_GEMM_dot : TD_GEMM_packed;
     return g->m <= few_of(g) || g->k * g->n <= SMALL ? TD_GEMM_direct : TD_GEMM_packed;
+}
+
+/* Whether all rows of a meet an element of b at once, so that b's panels are read through in one go
+ * and need not stay in a cache. */
+static bool reads_through(const struct td_gemm *g)
+{
+    return g->m <= THROUGH && g->k <= THROUGH_DEPTH && is_packed_once(g);
 }
 
 /* Halves a size, in multiples of step. */
@@ -133,7 +150,7 @@ void td_gemm_plan(const struct td_gemm *g, struct td_gemm_plan *plan)
     bool packed = (plan->path = choose(g)) == TD_GEMM_packed, half = td_gemm_is_half(g);
     int64_t lanes = td_gemm_lanes(g), steps = (lanes + TD_GEMM_DEPTH - 1) / TD_GEMM_DEPTH;
     plan->depth = lanes;
-    if (packed && steps > 1) {
+    if (packed && steps > 1 && !reads_through(g)) {
         int64_t pad = g->group ? g->pad : 1;
         plan->depth = ((lanes + steps - 1) / steps + pad - 1) / pad * pad;
     }

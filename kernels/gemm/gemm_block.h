@@ -2,8 +2,8 @@
  *
  * The block is TD_MR rows of two vectors, where each vector of b that is loaded serves all rows and
  * each element of a both vectors (6 x 16 on AVX2: 12 accumulators, 2 vectors of b, 1 of a, in 16
- * registers). Fewer rows go in pieces of 8, 4, 2 and 1: a function for every number of them would
- * be three times the code for a few percent of small cases. */
+ * registers). FP32, of which most products are, has blocks of every height up to that. Of other
+ * lanes fewer rows go in pieces of 8, 4, 2 and 1. */
 #ifndef TD_KERNELS_GEMM_BLOCK_H
 #define TD_KERNELS_GEMM_BLOCK_H
 
@@ -66,12 +66,21 @@ enum td_step {
     TD_STEP_i8u8,       /* and the other way round */
 };
 
+/* What is prefetched of FP32 of two vectors: at each step along k a line from each of two places,
+ * which move on by step elements; each further block of rows begins share elements behind. */
+struct td_ahead {
+    const float *at[2]; /* NULL: nothing */
+    int64_t step, share;
+};
+
 struct td_block {
     int64_t k;      /* lanes */
     const float *a; /* rows of it, lda apart */
     const void *b;  /* rows of it, ldb apart: a panel, or the matrix itself */
     float *c;       /* sums, in FP32 or INT32 */
     int64_t lda, ldb, ldc;
+    struct td_ahead ahead;
+    int64_t next; /* of td_block_pair: from a panel of b to the next, in elements */
     int64_t cols; /* of c: more than all of the block's vectors but the last one have */
     bool add;     /* sums begin with what c holds; else with the bias */
     bool far;     /* c is not in a near cache: its lines are prefetched while the sums are made */
@@ -132,10 +141,29 @@ TD_INLINE void td_block_begin(const struct td_block *t, td_vf acc[][8], const in
                                      : td_set(t->bias[i * t->bias_i]);
 }
 
-/* c[mr][nv vectors] (+)= a[mr][k] * b[k][nv vectors]. part: of b's last vectors only the block's
- * columns may be read, of FP32. */
+/* Where a row of b is. */
+enum td_block_reads {
+    TD_BLOCK_whole, /* one vector behind the other, */
+    TD_BLOCK_ahead, /* the same, and t->ahead is prefetched */
+    TD_BLOCK_part,  /* of the last vector only the block's columns may be read, of FP32 */
+    TD_BLOCK_pair,  /* two in a panel, two in the next */
+};
+
+/* Vector v of row p of FP32. */
+TD_INLINE const float *td_block_at(const struct td_block *t, int64_t p, const int v,
+                                   const enum td_block_reads reads)
+{
+    const bool next = reads == TD_BLOCK_pair && v > 1;
+    return (const float *)t->b + (next ? t->next - TD_NR : 0) + p * t->ldb + v * TD_LANES;
+}
+
+/* How many rows ahead a pair of panels is prefetched. Few rows read them faster than hardware
+ * prefetches by itself. */
+#define TD_PAIR_AHEAD 16
+
+/* c[mr][nv vectors] (+)= a[mr][k] * b[k][nv vectors]. */
 TD_INLINE void td_block_sums(const struct td_block *t, const int mr, const int nv,
-                             const enum td_step step, const bool part)
+                             const enum td_step step, const enum td_block_reads reads)
 {
     td_vf acc[TD_MR][8], b[8];
     for (int i = 0; i < mr && t->far; i++)
@@ -143,10 +171,16 @@ TD_INLINE void td_block_sums(const struct td_block *t, const int mr, const int n
             __builtin_prefetch(t->c + i * t->ldc + v * TD_LANES, 1);
     td_block_begin(t, acc, mr, nv);
     for (int64_t p = 0; p < t->k; p++) {
+        for (int v = 0; v < nv && reads == TD_BLOCK_pair; v += 64 / TD_VBYTES)
+            __builtin_prefetch(td_block_at(t, p + TD_PAIR_AHEAD, v, reads));
+        for (int i = 0; i < 2 && reads == TD_BLOCK_ahead; i++)
+            __builtin_prefetch(t->ahead.at[i] + p * t->ahead.step, 0, 2);
 #pragma GCC unroll 8
         for (int v = 0; v < nv; v++)
-            b[v] = part && v == nv - 1
+            b[v] = reads == TD_BLOCK_part && v == nv - 1
                        ? td_block_load(t, (const float *)t->b + p * t->ldb, v, nv)
+                   : reads == TD_BLOCK_pair
+                       ? td_load(td_block_at(t, p, v, reads))
                        : td_gemm_load(t->b, p * t->ldb + v * TD_LANES, td_step_reads(step));
 #pragma GCC unroll 16
         for (int i = 0; i < mr; i++) {
@@ -172,33 +206,75 @@ TD_INLINE void td_block_sums(const struct td_block *t, const int mr, const int n
 TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv,
                             const enum td_step step)
 {
-    td_block_sums(t, mr, nv, step, false);
+    if (step == TD_STEP_f32 && nv == 2 && t->ahead.at[0])
+        td_block_sums(t, mr, nv, step, TD_BLOCK_ahead);
+    else
+        td_block_sums(t, mr, nv, step, TD_BLOCK_whole);
+}
+
+/* How many of the rows a block takes, if there are blocks of every height: as many as the blocks
+ * behind it, so that none is so low that its few sums wait for each other. */
+TD_INLINE int64_t td_block_height(int64_t rows)
+{
+    int64_t blocks = (rows + TD_MR - 1) / TD_MR;
+    return (rows + blocks - 1) / blocks;
 }
 
 /* As many of the rows as one block of nv vectors takes; says how many. */
 TD_INLINE int64_t td_block_rows(const struct td_block *t, int64_t rows, const int nv,
                                 const enum td_step step)
 {
-    if (rows >= TD_MR) {
-        td_block_run(t, TD_MR, nv, step);
-        return TD_MR;
+    const bool every = step == TD_STEP_f32 && nv == 2;
+    int64_t height = every           ? td_block_height(rows)
+                     : rows >= TD_MR ? TD_MR
+                     : rows >= 8     ? 8
+                     : rows >= 4     ? 4
+                     : rows >= 2     ? 2
+                                     : 1;
+    switch (height) {
+#define HEIGHT(mr, has)                                                                            \
+    case mr:                                                                                       \
+        if (mr <= TD_MR && (has || every))                                                         \
+            td_block_run(t, mr <= TD_MR ? mr : TD_MR, nv, step);                                   \
+        break;
+        HEIGHT(1, true)
+        HEIGHT(2, true)
+        HEIGHT(3, false)
+        HEIGHT(4, true)
+        HEIGHT(5, false)
+        HEIGHT(6, TD_MR == 6)
+        HEIGHT(7, false)
+        HEIGHT(8, true)
+        HEIGHT(9, false)
+        HEIGHT(10, false)
+        HEIGHT(11, false)
+        HEIGHT(12, true)
+#undef HEIGHT
     }
-#if TD_MR > 8
-    if (rows >= 8) {
-        td_block_run(t, 8, nv, step);
-        return 8;
+    return height;
+}
+
+/* Rows that a block of two panels, four vectors, has room for. Few rows of two vectors have too few
+ * sums: each has to wait for its last one. */
+#define TD_PAIR_ROWS (TD_VBYTES == 64 ? 6 : 3)
+
+/* Up to TD_PAIR_ROWS rows of two whole panels, of FP32. */
+TD_INLINE void td_block_pair(struct td_block *t, int64_t rows)
+{
+    t->cols = 2 * TD_NR;
+    switch (rows) {
+#define ROWS(mr)                                                                                   \
+    case mr:                                                                                       \
+        td_block_sums(t, mr < TD_PAIR_ROWS ? mr : TD_PAIR_ROWS, 4, TD_STEP_f32, TD_BLOCK_pair);    \
+        break;
+        ROWS(1)
+        ROWS(2)
+        ROWS(3)
+        ROWS(4)
+        ROWS(5)
+        ROWS(6)
+#undef ROWS
     }
-#endif
-    if (rows >= 4) {
-        td_block_run(t, 4, nv, step);
-        return 4;
-    }
-    if (rows >= 2) {
-        td_block_run(t, 2, nv, step);
-        return 2;
-    }
-    td_block_run(t, 1, nv, step);
-    return 1;
 }
 
 /* rows x cols of c, which end in vector nv. */
@@ -208,6 +284,8 @@ TD_INLINE void td_block_vectors(struct td_block t, int64_t rows, int64_t cols, c
     t.cols = cols;
     for (int64_t done; rows > 0; rows -= done, t.a += done * t.lda, t.c += done * t.ldc) {
         done = td_block_rows(&t, rows, nv, step);
+        for (int i = 0; i < 2 && t.ahead.at[0]; i++)
+            t.ahead.at[i] += t.ahead.share;
         t.bias = t.bias ? t.bias + done * t.bias_i : NULL;
     }
 }

@@ -19,6 +19,11 @@ static __attribute__((noinline)) void td_column_f32(struct td_block t, int64_t r
     td_block_column(t, rows, cols, TD_STEP_f32);
 }
 
+static __attribute__((noinline)) void td_pair_f32(struct td_block *t, int64_t rows)
+{
+    td_block_pair(t, rows);
+}
+
 static __attribute__((noinline)) void td_column_bf16(struct td_block t, int64_t rows)
 {
     td_block_column(t, rows, TD_NR, TD_STEP_widen_bf16);
@@ -141,6 +146,27 @@ TD_INLINE const float *td_rect_rows(const struct td_rect *r, int64_t i, int64_t 
     return (float *)r->slot;
 }
 
+#define SECOND_CACHE (1 << 20) /* bytes of b that one may hold from call to call */
+#define FURTHER 24             /* rows of a panel, from the one that is read */
+#define MANY_BLOCKS 4 /* of rows: behind more, a panel's way here is nothing beside its work */
+
+/* What is prefetched while rows meet panel b of column j, if panels come from beyond a second-level
+ * cache. If one block has all rows, that is b itself, further on; else each block prefetches its
+ * part of the next panel. */
+static inline struct td_ahead td_rect_ahead(const struct td_rect *r, int64_t j, int64_t k,
+                                            int64_t rows, const float *b)
+{
+    const struct td_gemm *g = r->g;
+    const int64_t blocks = (rows + TD_MR - 1) / TD_MR, share = k * TD_NR / blocks;
+    const float *next = b + g->k * TD_NR;
+    if (!r->panels || blocks > MANY_BLOCKS || r->j + j + TD_NR >= g->n ||
+        g->k * g->n * 4 <= SECOND_CACHE)
+        return (struct td_ahead){.at = {NULL}};
+    if (k == g->k && blocks == 1)
+        return (struct td_ahead){{b + FURTHER * TD_NR, b + FURTHER * TD_NR + TD_NR / 2}, TD_NR, 0};
+    return (struct td_ahead){{next, next + share / 2}, TD_NR / 2 / blocks, share};
+}
+
 TD_INLINE void td_rect_packed(const struct td_rect *r, const enum td_dtype type)
 {
     const struct td_gemm *g = r->g;
@@ -149,6 +175,7 @@ TD_INLINE void td_rect_packed(const struct td_rect *r, const enum td_dtype type)
     /* Further rows read all panels again: then those with scales cannot share one place, which
      * stays in the first cache. */
     const bool again = r->rows > TD_GEMM_ROWS;
+    const bool pairs = r->rows <= TD_PAIR_ROWS && !g->quantized;
     for (int64_t p = 0; p < g->k; p += r->plan->depth) {
         int64_t k = g->k - p < r->plan->depth ? g->k - p : r->plan->depth;
         struct td_block t = {
@@ -159,15 +186,22 @@ TD_INLINE void td_rect_packed(const struct td_rect *r, const enum td_dtype type)
         for (int64_t i = 0; i < r->rows; i += TD_GEMM_ROWS) {
             int64_t rows = r->rows - i < TD_GEMM_ROWS ? r->rows - i : TD_GEMM_ROWS;
             t.a = td_rect_rows(r, i, rows, p, k, &t.lda, type);
-            for (int64_t j = 0; j < r->cols; j += TD_NR) {
+            for (int64_t j = 0, cols; j < r->cols; j += cols) {
                 float *panel = slot_b + (again || !g->quantized ? j * k : 0);
                 t.b = r->panels ? r->panels + (r->j + j) * g->k + p * TD_NR : panel;
+                t.ahead = td_rect_ahead(r, j, k, rows, t.b);
                 if (g->quantized && !i)
                     td_rect_scale(r, p, k, j, panel);
                 t.c = r->c + i * r->ldc + j;
                 td_rect_begin(r, i, j, &t);
-                int64_t cols = r->cols - j < TD_NR ? r->cols - j : TD_NR;
-                td_column_f32(t, rows, cols);
+                if (pairs && r->cols - j >= 2 * TD_NR) {
+                    t.next = (r->panels ? g->k : k) * TD_NR;
+                    cols = 2 * TD_NR;
+                    td_pair_f32(&t, rows);
+                } else {
+                    cols = r->cols - j < TD_NR ? r->cols - j : TD_NR;
+                    td_column_f32(t, rows, cols);
+                }
                 if (p + k == g->k && soon)
                     td_rect_post(r, i, rows, j, cols);
             }
@@ -186,7 +220,7 @@ TD_INLINE int64_t td_block_wide(struct td_block *t, const int mr, const int most
     switch ((t->cols + TD_LANES - 1) / TD_LANES) {
 #define WIDTH(nv)                                                                                  \
     case nv:                                                                                       \
-        td_block_sums(t, mr, nv <= most ? nv : most, TD_STEP_f32, true);                           \
+        td_block_sums(t, mr, nv <= most ? nv : most, TD_STEP_f32, TD_BLOCK_part);                  \
         break;
         WIDTH(1)
         WIDTH(2)

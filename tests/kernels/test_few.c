@@ -1,0 +1,121 @@
+/* Products of few rows with a stored weight: blocks of every height, pairs of panels, panels that
+ * are read through, and what is prefetched. Numbers are small and whole, so sums have one value. */
+#include "kernels/gemm/gemm.h"
+#include "kernels/weight.h"
+#include "tests/run_tests.h"
+#include "tests/sample.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS 40 /* more than three blocks have */
+
+static const struct {
+    int64_t k, n;
+} sizes[] = {
+    {1, 5}, {70, 64}, {300, 131}, {515, 200}, {700, 1033}, {5000, 131}, /* two are far */
+};
+
+struct matrix {
+    float *x;
+    int64_t rows, cols;
+};
+
+static struct matrix whole_numbers(int64_t rows, int64_t cols, uint64_t seed)
+{
+    struct matrix m = {malloc((size_t)(rows * cols) * sizeof(float)), rows, cols};
+    ck_assert_ptr_nonnull(m.x);
+    for (int64_t i = 0; i < rows * cols; i++) {
+        seed = seed * 6364136223846793005 + 1442695040888963407;
+        m.x[i] = (float)((int64_t)(seed >> 33) % 7 - 3);
+    }
+    return m;
+}
+
+static struct td_tensor tensor_of(const struct matrix *m)
+{
+    return (struct td_tensor){
+        .data = m->x, .dtype = TD_f32, .rank = 2, .shape = {m->rows, m->cols}};
+}
+
+/* a times b, b being transposed where its columns are runs, and the bias. */
+static struct matrix right(const struct matrix *a, const struct matrix *b,
+                           const struct matrix *bias, bool turned)
+{
+    int64_t n = bias->cols;
+    struct matrix out = {calloc((size_t)(a->rows * n), sizeof(float)), a->rows, n};
+    ck_assert_ptr_nonnull(out.x);
+    for (int64_t i = 0; i < a->rows; i++)
+        for (int64_t j = 0; j < n; j++) {
+            const float *row = a->x + i * a->cols;
+            const float *from = b->x + (turned ? j * b->cols : j);
+            int64_t step = turned ? 1 : b->cols;
+            float sum = bias->x[j];
+            for (int64_t p = 0; p < a->cols; p++)
+                sum += row[p] * from[p * step];
+            out.x[i * n + j] = sum;
+        }
+    return out;
+}
+
+/* All rows of the operator's table that run here, for a's first m rows. */
+static void try_rows(const char *op, const struct td_tensor *weight, const struct td_tensor *bias,
+                     const struct td_tensor *input, const struct matrix *want)
+{
+    struct td_run run;
+    char why[100];
+    struct td_named args[] = {{"input", {.kind = TD_KIND_tensor, .tensor = *input}},
+                              {"weight", {.kind = TD_KIND_tensor, .tensor = *weight}},
+                              {"bias", {.kind = TD_KIND_tensor, .tensor = *bias}}};
+    ck_assert_int_eq(td_run_bind(&run, op, args, 3, NULL), 0);
+    size_t bytes = td_nbytes(&run.call.out[0]);
+    float *out = run.call.out[0].data = malloc(bytes);
+    ck_assert_ptr_nonnull(out);
+    for (const struct td_impl *row = run.call.op->impls; row[1].run; row++) {
+        if (!(row->dtypes & TD_f32) || !sample_runnable(row, why) || !sample_takes(row, &run.call))
+            continue;
+        memset(out, 0xff, bytes);
+        sample_run(row, &run.call);
+        ck_assert_msg(!memcmp(out, want->x, bytes), "%s %s@%s: %lld x %lld x %lld is wrong", op,
+                      row->name, td_isa_name(row->isa), (long long)input->shape[0],
+                      (long long)input->shape[1], (long long)want->cols);
+    }
+    free(out);
+}
+
+START_TEST(test_few_rows)
+{
+    const bool turned = _i % 2;
+    const int64_t k = sizes[_i / 2].k, n = sizes[_i / 2].n;
+    struct matrix a = whole_numbers(ROWS, k, 1), bias = whole_numbers(1, n, 3);
+    struct matrix b = whole_numbers(turned ? n : k, turned ? k : n, 2);
+    struct matrix want = right(&a, &b, &bias, turned);
+    struct td_tensor input = tensor_of(&a), plain = tensor_of(&b), added = tensor_of(&bias);
+    struct td_weight *weight;
+    added.rank = 1;
+    added.shape[0] = n;
+    ck_assert_int_eq(td_weight_create(&weight, &plain, NULL), 0);
+    for (int64_t m = 1; m <= ROWS; m++) {
+        input.shape[0] = m;
+        try_rows(turned ? "linear" : "dense", td_weight_tensor(weight), &added, &input, &want);
+        if (m <= 13)
+            try_rows(turned ? "linear" : "dense", &plain, &added, &input, &want);
+    }
+    td_weight_unref(&weight);
+    free(a.x);
+    free(b.x);
+    free(bias.x);
+    free(want.x);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("few");
+    TCase *tcase = tcase_create("few");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_checked_fixture(tcase, sample_start, NULL);
+    tcase_add_loop_test(tcase, test_few_rows, 0, 2 * (int)(sizeof sizes / sizeof *sizes));
+    suite_add_tcase(suite, tcase);
+    return td_run_suite(suite);
+}
