@@ -101,31 +101,37 @@ static void as_ours(ProtobufCMessage *message)
     }
 }
 
-static void compare(const uint8_t *file, size_t size)
+static void compare_as(const ProtobufCMessageDescriptor *kind, const uint8_t *file, size_t size)
 {
     struct td_problem problem = {0};
     struct td_onnx_reader r;
     td_onnx_reader_init(&r, NULL, file, size, &problem);
     size_t left = r.left;
-    TdOnnx__Model *ours = td_onnx_unpack(&r, &td_onnx__model__descriptor, file, size);
-    TdOnnx__Model *theirs = td_onnx__model__unpack(NULL, size, file);
+    ProtobufCMessage *ours = td_onnx_unpack(&r, kind, file, size);
+    ProtobufCMessage *theirs = protobuf_c_message_unpack(kind, NULL, size, file);
     ck_assert_int_eq(ours != NULL, theirs != NULL);
     ck_assert_int_eq(ours != NULL, !*problem.text);
+    ck_assert(ours || strstr(problem.text, "its bytes are no message"));
     if (ours) {
-        as_ours(&theirs->base);
-        as_ours(&ours->base);
-        size_t n = td_onnx__model__get_packed_size(theirs);
+        as_ours(theirs);
+        as_ours(ours);
+        size_t n = protobuf_c_message_get_packed_size(theirs);
         uint8_t *a = malloc(n + 1), *b = malloc(n + 1);
-        ck_assert_uint_eq(td_onnx__model__get_packed_size(ours), n);
-        td_onnx__model__pack(theirs, a);
-        td_onnx__model__pack(ours, b);
+        ck_assert_uint_eq(protobuf_c_message_get_packed_size(ours), n);
+        protobuf_c_message_pack(theirs, a);
+        protobuf_c_message_pack(ours, b);
         ck_assert_mem_eq(a, b, n);
         free(a);
         free(b);
-        protobuf_c_message_free_unpacked(&ours->base, &r.memory);
-        td_onnx__model__free_unpacked(theirs, NULL);
+        protobuf_c_message_free_unpacked(ours, &r.memory);
+        protobuf_c_message_free_unpacked(theirs, NULL);
     }
     ck_assert_uint_eq(r.left, left); /* all has been given back */
+}
+
+static void compare(const uint8_t *file, size_t size)
+{
+    compare_as(&td_onnx__model__descriptor, file, size);
 }
 
 /* Bytes fields are where they are in the file, and all else is as protobuf-c has it. */
@@ -184,7 +190,7 @@ START_TEST(test_changed)
 }
 END_TEST
 
-/* Without memory the reader says so, and nothing is left. */
+/* Without memory the reader says so, and nothing is left (NUM-1). */
 START_TEST(test_no_room)
 {
     size_t size;
@@ -198,6 +204,7 @@ START_TEST(test_no_room)
         r.left = least;
         m = td_onnx_unpack(&r, &td_onnx__model__descriptor, file, size);
         ck_assert_int_eq(m == NULL, r.exhausted);
+        ck_assert(m || strstr(problem.text, "no memory for the file's messages"));
         if (m)
             protobuf_c_message_free_unpacked(&m->base, &r.memory);
         ck_assert_uint_eq(r.left, least);
@@ -207,8 +214,72 @@ START_TEST(test_no_room)
 }
 END_TEST
 
+#define BYTES(text) (const uint8_t *)(text), sizeof(text) - 1
+
+/* Tensors byte by byte: which of them have their elements read where they lie (NUM-1). */
+START_TEST(test_tensors)
+{
+    static const struct {
+        const uint8_t *bytes;
+        size_t size;
+        int raw, listed; /* bytes of raw_data, elements of float_data; -1: it is no tensor */
+    } cases[] = {
+        {BYTES("\x10\1\x22\4abcd"), 4, 0},            /* FLOAT, and a packed field */
+        {BYTES("\x22\10abcdefgh\x10\1"), 8, 0},       /* in the other order */
+        {BYTES("\x10\1\x22\4abcd\x22\4efgh"), 0, 2},  /* two packed fields */
+        {BYTES("\x10\1\x25wxyz"), 0, 1},              /* an element by itself */
+        {BYTES("\x10\1\x22\4abcd\x25wxyz"), 0, 2},    /* and one behind a packed field */
+        {BYTES("\x10\1\x22\0"), 0, 0},                /* a field of no elements */
+        {BYTES("\x10\1\x22\0\x22\4abcd"), 0, 1},      /* and one of some behind it */
+        {BYTES("\x10\1\x22\6abcdef"), -1, 0},         /* an element and a half */
+        {BYTES("\x10\1\x4a\5vwxyz\x22\4abcd"), 5, 1}, /* raw data as well */
+        {BYTES("\x10\1\x22\4abcd\x4a\5vwxyz"), 5, 1},
+        {BYTES("\x22\4abcd"), 0, 1}, /* of no type */
+        {BYTES("\x10\0\x22\4abcd"), 0, 1},
+        {BYTES("\x10\13\x22\4abcd"), 0, 1},       /* DOUBLE, */
+        {BYTES("\x10\13\x22\4abcd\x10\1"), 4, 0}, /* or not: the last one tells */
+        {BYTES("\x10\1\x22\4abcd\x10\13"), 0, 1},
+        {BYTES("\x12\1\1\x22\4abcd"), -1, 0}, /* the type as a text */
+        {BYTES("\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\1\x22\4abcd"), 0, 1}, /* -1 */
+        {BYTES("\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\1"), -1, 0},
+        {BYTES("\xf8\xff\xff\xff\xf\0\x10\1\x22\4abcd"), 4, 0}, /* the last number of a field */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const uint8_t *bytes = cases[i].bytes;
+        size_t size = cases[i].size;
+        struct td_problem problem = {0};
+        struct td_onnx_reader r;
+        compare_as(&td_onnx__tensor__descriptor, bytes, size);
+        td_onnx_reader_init(&r, NULL, bytes, size, &problem);
+        TdOnnx__Tensor *t = td_onnx_unpack(&r, &td_onnx__tensor__descriptor, bytes, size);
+        ck_assert_msg((t != NULL) == (cases[i].raw >= 0), "case %zu", i);
+        if (!t)
+            continue;
+        ck_assert_msg(t->raw_data.len == (size_t)cases[i].raw, "case %zu", i);
+        ck_assert_msg(t->n_float_data == (size_t)cases[i].listed, "case %zu", i);
+        ck_assert(!t->raw_data.len ||
+                  (t->raw_data.data > bytes && t->raw_data.data < bytes + size));
+        protobuf_c_message_free_unpacked(&t->base, &r.memory);
+    }
+}
+END_TEST
+
+/* What would be a tensor's elements, in a message of another kind; and a field's number beyond the
+ * last one, of which a 32-bit tag would have nothing left (NUM-1). */
+START_TEST(test_numbers)
+{
+    compare_as(&td_onnx__type__descriptor, BYTES("\x10\1\x22\4abcd"));
+    static const uint8_t beyond[] = "\x80\x80\x80\x80\x10\0";
+    struct td_problem problem = {0};
+    struct td_onnx_reader r;
+    td_onnx_reader_init(&r, NULL, beyond, sizeof beyond - 1, &problem);
+    ck_assert_ptr_null(td_onnx_unpack(&r, &td_onnx__tensor__descriptor, beyond, sizeof beyond - 1));
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {test_same, test_cut, test_changed, test_no_room};
+    const TTest *const tests[] = {test_same,    test_cut,     test_changed,
+                                  test_no_room, test_tensors, test_numbers};
     return td_run_tests("unpack", tests, sizeof tests / sizeof *tests);
 }
