@@ -5,20 +5,29 @@
 #include "tests/dispatch/dispatch_test.h"
 
 static int64_t rows_ran;
-static double each = 1e6; /* operations an element */
+static double each = 1e6;       /* operations an element */
+static bool any, counts, lists; /* the rule takes any second dimension; counts; makes a list */
+static double fixed = -1;       /* operations of any call, where it is not negative */
+static int64_t least;           /* rows of which there are to be so many for any operations */
+static struct td_problem problem;
 
 /* As toy_rule, but the second dimension must be 100: the product's, as it were. */
 static int rule_of_100(struct td_call *call)
 {
     const struct td_tensor *self = &call->arg[0].tensor;
-    if (self->rank > 1 && self->shape[1] != 100)
+    if (self->rank > 1 && self->shape[1] != 100 && !any)
         return td_refuse(call, "self: its second dimension must be 100");
-    return toy_rule(call);
+    call->counted = counts;
+    int err = toy_rule(call);
+    call->out[0].rank -= lists;
+    return err;
 }
 
 static double flops(const struct td_call *call)
 {
-    return each * (double)td_numel(&call->out[0]);
+    if (call->arg[0].tensor.shape[0] < least)
+        return 0;
+    return fixed < 0 ? each * (double)td_numel(&call->out[0]) : fixed;
 }
 
 static void run_rows(const struct td_call *call)
@@ -59,11 +68,12 @@ static const struct td_call *bound_to(struct bound *b, int rank, const int64_t *
         (struct td_call){.op = &op, .n_args = 1, .threads = threads, .arg = &b->arg, .out = b->out};
     ck_assert(!op.rule(&b->call));
     b->out[0].data = &b->call;
+    b->call.problem = &problem;
     return &b->call;
 }
 
 /* The first dimension whose sizes the rule takes and that is long enough, but never the last; a
- * part has 1e8 operations for each thread, and 24 rows at least. */
+ * part has 1e8 operations for each thread, and 24 rows at least (JIT-6). */
 START_TEST(test_dimension)
 {
     static const struct {
@@ -104,6 +114,58 @@ START_TEST(test_dimension)
 }
 END_TEST
 
+/* Rows of the second dimension, where the first has too few and the rule takes them; the part is
+ * dense, and what its rule refuses is nobody's problem (JIT-6). */
+START_TEST(test_second)
+{
+    static const int64_t strides[] = {7, 7, 7};
+    struct bound b;
+    struct td_part part;
+    each = 1e5;
+    const struct td_call *call = bound_to(&b, 3, (const int64_t[]){3, 100, 20}, 1);
+    *problem.text = 0;
+    ck_assert(!td_part_of(call, &part));
+    ck_assert_int_eq(*problem.text, 0);
+    any = true;
+    call = bound_to(&b, 3, (const int64_t[]){3, 5000, 20}, 1); /* 3e10 operations */
+    b.arg.tensor.stride = strides;
+    ck_assert(td_part_of(call, &part));
+    ck_assert_ptr_null(part.call.arg[0].tensor.stride);
+    ck_assert_ptr_eq(b.arg.tensor.stride, strides);
+    ck_assert_int_eq(part.call.arg[0].tensor.shape[0], 3);
+    ck_assert_int_eq(part.call.arg[0].tensor.shape[1], 24);
+    any = false;
+}
+END_TEST
+
+/* No part of what has as many operations whatever its rows are, or none, nor of what counts what
+ * it finds (JIT-6). */
+START_TEST(test_no_less)
+{
+    struct bound b;
+    struct td_part part;
+    each = 1e5;
+    const struct td_call *call = bound_to(&b, 3, (const int64_t[]){500, 100, 2}, 1);
+    ck_assert(td_part_of(call, &part));
+    fixed = 1e10;
+    ck_assert(!td_part_of(call, &part));
+    fixed = -1;
+    least = 500;
+    ck_assert(!td_part_of(call, &part));
+    least = 0;
+    counts = true;
+    ck_assert(!td_part_of(call, &part));
+    counts = false;
+    b.call.counted = true;
+    ck_assert(!td_part_of(call, &part));
+    b.call.counted = false;
+    lists = true;
+    ck_assert(!td_part_of(call, &part));
+    lists = false;
+    ck_assert(td_part_of(call, &part));
+}
+END_TEST
+
 /* A stored weight has no rows, and what has two results of other types, or none, no part. */
 START_TEST(test_none)
 {
@@ -141,6 +203,6 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_dimension, test_none, test_trial};
+    const TTest *const tests[] = {test_dimension, test_second, test_no_less, test_none, test_trial};
     return td_run_tests("part", tests, sizeof tests / sizeof *tests);
 }
