@@ -1,6 +1,6 @@
 """The named mutants: small changes of the program, each of which breaks one row of the feature list. Every row that has a
-test has at least one. FAMILY.txt in this folder has them as entries of the following form; prove.py applies them, and
-rows.py checks that they still fit the sources.
+test has at least one. FAMILY.txt in this folder, and FAMILY_WHAT.txt where there are many of something, have them as entries
+of the following form; prove.py applies them, and rows.py checks that they still fit the sources.
 
     ISA-N sentinel_unnamed: The number behind the last level has no name of its own.
     in dispatch/cpu/cpu.c
