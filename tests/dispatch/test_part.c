@@ -7,6 +7,7 @@
 static int64_t rows_ran;
 static double each = 1e6;       /* operations an element */
 static bool any, counts, lists; /* the rule takes any second dimension; counts; makes a list */
+static bool two;                /* it makes two results, of which the second is of FP64 */
 static double fixed = -1;       /* operations of any call, where it is not negative */
 static int64_t least;           /* rows of which there are to be so many for any operations */
 static struct td_problem problem;
@@ -20,6 +21,10 @@ static int rule_of_100(struct td_call *call)
     call->counted = counts;
     int err = toy_rule(call);
     call->out[0].rank -= lists;
+    if (two) {
+        call->out[call->n_out] = call->out[0];
+        call->out[call->n_out++].dtype = TD_f64;
+    }
     return err;
 }
 
@@ -47,25 +52,26 @@ static const struct td_impl rows[] = {
     {.name = "own", .run = toy_run, .dtypes = TD_ALL, .prepare = takes},
     {.name = "ref", .run = toy_run, .dtypes = TD_ALL},
     {0}};
-static const struct td_op op = {.schema = "toy_part(Tensor self) -> Tensor",
+static const struct td_op op = {.schema = "toy_part(Tensor self, int mode) -> Tensor",
                                 .rule = rule_of_100,
                                 .dtypes = TD_ALL,
                                 .impls = rows,
                                 .flops = flops};
 
 struct bound {
-    struct td_value arg;
+    struct td_value arg[2];
     struct td_tensor out[TD_MAX_OUTS];
     struct td_call call;
 };
 
 static const struct td_call *bound_to(struct bound *b, int rank, const int64_t *shape, int threads)
 {
-    *b = (struct bound){.arg = {.kind = TD_KIND_tensor, .tensor = {.dtype = TD_f32, .rank = rank}}};
-    memcpy(b->arg.tensor.shape, shape, sizeof *shape * (size_t)rank);
-    b->arg.tensor.data = b; /* only compared */
+    *b = (struct bound){.arg = {{.kind = TD_KIND_tensor, .tensor = {.dtype = TD_f32, .rank = rank}},
+                                {.kind = TD_KIND_int, .i = 7}}};
+    memcpy(b->arg[0].tensor.shape, shape, sizeof *shape * (size_t)rank);
+    b->arg[0].tensor.data = b; /* only compared */
     b->call =
-        (struct td_call){.op = &op, .n_args = 1, .threads = threads, .arg = &b->arg, .out = b->out};
+        (struct td_call){.op = &op, .n_args = 2, .threads = threads, .arg = b->arg, .out = b->out};
     ck_assert(!op.rule(&b->call));
     b->out[0].data = &b->call;
     b->call.problem = &problem;
@@ -95,10 +101,10 @@ START_TEST(test_dimension)
         struct td_part part;
         each = cases[i].each;
         const struct td_call *call = bound_to(&b, cases[i].rank, cases[i].shape, cases[i].threads);
-        const struct td_value arg = b.arg;
+        const struct td_value arg = b.arg[0];
         const struct td_tensor out = b.out[0];
         ck_assert_int_eq(td_part_of(call, &part), cases[i].rows > 0);
-        ck_assert_mem_eq(&b.arg, &arg, sizeof arg);
+        ck_assert_mem_eq(b.arg, &arg, sizeof arg);
         ck_assert_mem_eq(&b.out[0], &out, sizeof out);
         if (!cases[i].rows)
             continue;
@@ -110,6 +116,7 @@ START_TEST(test_dimension)
         double times = (double)cases[i].shape[cases[i].d] / (double)cases[i].rows;
         ck_assert_double_eq_tol(part.times, times, 1e-9);
         ck_assert_ptr_eq(part.call.problem, NULL);
+        ck_assert_mem_eq(&part.call.arg[1], &b.arg[1], sizeof b.arg[1]);
     }
 }
 END_TEST
@@ -128,10 +135,10 @@ START_TEST(test_second)
     ck_assert_int_eq(*problem.text, 0);
     any = true;
     call = bound_to(&b, 3, (const int64_t[]){3, 5000, 20}, 1); /* 3e10 operations */
-    b.arg.tensor.stride = strides;
+    b.arg[0].tensor.stride = strides;
     ck_assert(td_part_of(call, &part));
     ck_assert_ptr_null(part.call.arg[0].tensor.stride);
-    ck_assert_ptr_eq(b.arg.tensor.stride, strides);
+    ck_assert_ptr_eq(b.arg[0].tensor.stride, strides);
     ck_assert_int_eq(part.call.arg[0].tensor.shape[0], 3);
     ck_assert_int_eq(part.call.arg[0].tensor.shape[1], 24);
     any = false;
@@ -166,7 +173,8 @@ START_TEST(test_no_less)
 }
 END_TEST
 
-/* A stored weight has no rows, and what has two results of other types, or none, no part. */
+/* A stored weight has no rows, and what has two results of other types, or none, no part (JIT-6).
+ */
 START_TEST(test_none)
 {
     struct bound b;
@@ -174,14 +182,22 @@ START_TEST(test_none)
     each = 1e6;
     const struct td_call *call = bound_to(&b, 3, (const int64_t[]){5000, 100, 2}, 1);
     ck_assert(td_part_of(call, &part));
-    b.arg.tensor.weight = (struct td_weight *)(void *)&b;
+    b.arg[0].tensor.weight = (struct td_weight *)(void *)&b;
     ck_assert(!td_part_of(call, &part));
-    b.arg.tensor.weight = NULL;
+    b.arg[0].tensor.weight = NULL;
     b.out[0].dtype = TD_f64; /* the rule's is FP32 */
     ck_assert(!td_part_of(call, &part));
     b.out[0].dtype = TD_f32;
     b.call.n_out = 2;
     ck_assert(!td_part_of(call, &part));
+    two = true;
+    call = bound_to(&b, 3, (const int64_t[]){5000, 100, 2}, 1);
+    ck_assert(td_part_of(call, &part));
+    ck_assert_int_eq(part.call.out[1].dtype, TD_f64);
+    ck_assert_int_lt(part.call.out[1].shape[0], 5000);
+    b.out[1].dtype = TD_f32;
+    ck_assert(!td_part_of(call, &part));
+    two = false;
 }
 END_TEST
 

@@ -2,9 +2,10 @@
  * any row was timed. */
 #include "dispatch/choice/kinds.h"
 #include "dispatch/choice/tune.h"
+#include "kernels/memo.h"
 #include "tests/dispatch/dispatch_test.h"
 
-static int ran;
+static int ran, looks, made, dropped;
 static bool first_refuses, second_refuses, second_unmade;
 
 static void first(const struct td_call *call)
@@ -19,15 +20,48 @@ static void second(const struct td_call *call)
     toy_run(call);
 }
 
+/* What a row holds for a call: a reference. */
+static void *create(const void *key, int *error)
+{
+    (void)key, (void)error;
+    made++;
+    return &made;
+}
+
+static void drop(void *value)
+{
+    (void)value;
+    dropped++;
+}
+
+static struct td_memo memo = TD_MEMO(sizeof(int), create, drop);
+
+static void hold(struct td_prepared *prepared)
+{
+    static const int key;
+    looks += prepared->only_look;
+    prepared->state[0] = td_memo_get(&memo, &key);
+}
+
+/* Whoever asked rows has given back what they hold. */
+static void nothing_is_held(void)
+{
+    td_memo_clear(&memo);
+    ck_assert_int_gt(made, 0);
+    ck_assert_int_eq(dropped, made);
+}
+
 static const char *prepare_first(const struct td_call *call, struct td_prepared *prepared)
 {
-    (void)call, (void)prepared;
+    (void)call;
+    hold(prepared);
     return first_refuses ? "not this one" : NULL;
 }
 
 static const char *prepare_second(const struct td_call *call, struct td_prepared *prepared)
 {
     (void)call;
+    hold(prepared);
     prepared->unmade = prepared->only_look && second_unmade;
     return second_refuses ? "not today" : NULL;
 }
@@ -110,7 +144,7 @@ static void measured(bool asked, int n)
                             .row = &run.rows[1],
                             .asked = asked,
                             .n = n,
-                            .tried = {{&run.rows[1], 10}, {&run.rows[0], 20}}};
+                            .tried = {{&run.rows[1], 0.25}, {&run.rows[0], 0.5}}};
     td_kind_add(key_of_run(), &m, 0);
 }
 
@@ -119,6 +153,7 @@ static const char *selected(void)
     size_t bytes;
     ck_assert_int_eq(td_run_select(&run, &bytes), 0);
     td_run_release(&run);
+    ck_assert(run.impl >= run.rows && run.impl < run.rows + 3);
     return run.impl->name;
 }
 
@@ -139,7 +174,7 @@ START_TEST(test_measured)
     bind_of("toy_select", 4);
     measured(false, 2);
     explained("second", "accepted, but was slower when measured", "chosen by measurement");
-    ck_assert(why[0].us == 20 && why[1].us == 10 && why[2].us == 0);
+    ck_assert(why[0].us == 0.5 && why[1].us == 0.25 && why[2].us == 0);
     ck_assert(why[0].rounding == 0 && why[1].rounding == 0);
     second_refuses = true;
     explained("first", "chosen", "not today");
@@ -156,6 +191,8 @@ START_TEST(test_measured)
     ck_assert(why[0].us == 0 && why[0].rounding == 2);
     ck_assert_int_eq(td_run_explain(&run, why, 1), 1);
     ck_assert_int_eq(ran, 0);
+    ck_assert_int_eq(looks, 0); /* who selects and explains has rows make what they need */
+    nothing_is_held();
 }
 END_TEST
 
@@ -188,9 +225,12 @@ START_TEST(test_likely)
     bind_of("toy_select", 4);
     ck_assert_str_eq(td_row_likely(&run, &ready)->name, "first");
     ck_assert(!ready); /* it would be measured */
+    ck_assert_int_eq(looks, 1);
+    nothing_is_held();
     measured(false, 2);
     ck_assert_str_eq(td_row_likely(&run, &ready)->name, "second");
     ck_assert(ready);
+    nothing_is_held();
     second_unmade = true;
     ck_assert_str_eq(td_row_likely(&run, &ready)->name, "second");
     ck_assert(!ready);
