@@ -72,9 +72,17 @@ START_TEST(test_no_room)
     ck_assert_int_eq(td_choices_of(&op).misses, 2);
     ck_assert_int_eq(td_choices_of(&other).misses, 1);
     ck_assert_int_eq(td_choices_of(&op).kept, 0);
+    ck_assert_int_eq(td_choices_of(&op).hits, 0);
     ck_assert_int_eq(td_tuned().measured, 0);
 }
 END_TEST
+
+static void count_visit(void *arg, const struct td_measured *m, long long hits)
+{
+    int *n = arg;
+    ck_assert(m->row == two_rows && !hits);
+    ++*n;
+}
 
 /* Hits count on when their kind is measured again, and when it is evicted (JIT-7). */
 START_TEST(test_hits)
@@ -98,6 +106,9 @@ START_TEST(test_hits)
     ck_assert_int_eq(td_choices_of(&other).kept, 8);
     ck_assert_int_eq(td_choices_of(&other).hits, 0);
     ck_assert_int_eq(td_choices_of(&other).misses, 8);
+    int n = 0;
+    td_choices_visit(count_visit, &n);
+    ck_assert_int_eq(n, 8);
 }
 END_TEST
 

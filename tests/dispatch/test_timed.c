@@ -15,14 +15,14 @@
 #define COSTS 4
 #define TRAPS (-1.0)
 
-static double cpu_ns, wall_ns;
-static double cost[ROWS]
-                  [COSTS]; /* ns of a row's runs, the last one of all further ones; or TRAPS */
+static double cpu_ns = 1e6, wall_ns = 5e9;
+static double cost[ROWS][COSTS]; /* ns of a row's runs, the last one of all others; or TRAPS */
 static int ran[ROWS], ran_threads;
 static int away; /* so many runs are kept off the CPU for longer than any may take */
 static bool crowded, may_be_short;
-static double near_peak_ns, short_ns;
+static double near_peak_ns, short_ns = TD_SHORT_NS;
 static const struct td_impl *table;
+static int times_asked;
 
 static int take_time(clockid_t clock, struct timespec *t)
 {
@@ -42,12 +42,10 @@ static bool is_stopped(void)
     return stop && stop->deadline_ns && wall_ns > (double)stop->deadline_ns;
 }
 
-/* In td_impl_run's place. */
 static int run_row(const struct td_impl *row, struct td_call *call)
 {
     int i = (int)(row - table);
     double ns = 0, left = INFINITY;
-    ck_assert(i >= 0 && i < ROWS);
     for (int k = 0; k <= ran[i] && k < COSTS && cost[i][k]; k++)
         ns = cost[i][k];
     ran[i]++;
@@ -98,32 +96,37 @@ static const char *takes(const struct td_call *call, struct td_prepared *prepare
     return NULL;
 }
 
-static double rounds_more(const struct td_call *call)
+static const char *refuses(const struct td_call *call, struct td_prepared *prepared)
 {
-    (void)call;
-    return 2;
+    (void)call, (void)prepared;
+    times_asked++;
+    return "it takes none";
 }
 
-#define OWN(title, how) .name = (title), .run = (how), .dtypes = TD_ALL, .prepare = takes
-#define LAST                                                                                       \
-    {.name = "ref", .run = toy_run},                                                               \
-    {                                                                                              \
-        0                                                                                          \
-    }
-static const struct td_impl own[] = {{OWN("a", run_a)}, {OWN("b", run_b)}, LAST};
-static const struct td_impl three[] = {
-    {OWN("a", run_a)}, {OWN("b", run_b)}, {OWN("c", run_c), .rounding = rounds_more}, LAST};
-static const struct td_impl library[] = {
-    {OWN("a", run_a)}, {OWN("b", run_b), .library = true}, {OWN("c", run_c)}, LAST};
-static const struct td_impl library_first[] = {
-    {OWN("a", run_a), .library = true}, {OWN("b", run_b)}, LAST};
-
-static double each; /* operations an element */
+static double each = 1; /* operations an element */
 
 static double flops(const struct td_call *call)
 {
     return each * (double)td_numel(&call->out[0]);
 }
+
+#define ROW(title, how) .name = (title), .run = (how), .dtypes = TD_ALL
+#define OWN(title, how) ROW(title, how), .prepare = takes
+static const struct td_impl own[4] = {{OWN("a", run_a)}, {OWN("b", run_b)}, {OWN("ref", toy_run)}};
+static const struct td_impl three[5] = {{OWN("a", run_a)},
+                                        {OWN("b", run_b)},
+                                        {OWN("c", run_c), .rounding = flops},
+                                        {OWN("ref", toy_run)}};
+static const struct td_impl library[5] = {{OWN("a", run_a)},
+                                          {OWN("b", run_b), .library = true},
+                                          {OWN("c", run_c)},
+                                          {OWN("ref", toy_run)}};
+static const struct td_impl library_first[4] = {
+    {OWN("a", run_a), .library = true}, {OWN("b", run_b)}, {OWN("ref", toy_run)}};
+static const struct td_impl refused_last[4] = {
+    {OWN("a", run_a)},
+    {ROW("b", run_b), .library = true, .prepare = refuses},
+    {OWN("ref", toy_run)}};
 
 static const struct td_op op = {.schema = "toy_timed(Tensor self) -> Tensor",
                                 .rule = toy_rule,
@@ -143,8 +146,7 @@ static bool try_asked(const struct td_impl *rows, int threads, bool asked, doubl
     memset(ran, 0, sizeof ran);
     const double ns[] = {a, b, c};
     for (int i = 0; i < 3; i++)
-        if (ns[i])
-            cost[i][0] = ns[i];
+        cost[i][0] = ns[i] ? ns[i] : cost[i][0];
     call.threads = threads;
     bool done = td_try_rows(rows, &call, asked, &m);
     memset(cost, 0, sizeof cost);
@@ -159,15 +161,11 @@ static void try(const struct td_impl *rows, int threads, double a, double b, dou
 static void begin(void)
 {
     start();
-    each = 1;
-    short_ns = TD_SHORT_NS;
     arg = (struct td_value){
         .kind = TD_KIND_tensor,
         .tensor = {.dtype = TD_f64, .rank = 2, .shape = {500, 200}, .data = &arg}};
     call = (struct td_call){.op = &op, .n_args = 1, .arg = &arg, .out = out};
     ck_assert(!op.rule(&call));
-    wall_ns = 5e9;
-    cpu_ns = 1e6;
 }
 
 static void ran_so_often(int a, int b)
@@ -176,30 +174,29 @@ static void ran_so_often(int a, int b)
     ck_assert_int_eq(ran[1], b);
 }
 
+/* The rows take so long, and run so often. */
+static void runs(const struct td_impl *rows, int threads, double a, double b, int n_a, int n_b)
+{
+    try(rows, threads, a, b, 0);
+    ran_so_often(n_a, n_b);
+}
+
 /* ---- tests ---- */
 
 /* Two runs of each row, then rounds of those that are near enough (JIT-6). */
 START_TEST(test_far)
 {
     begin();
-    try(own, 1, 30000, 38000, 0); /* 1.27 of the best after a run that is long and precise */
-    ran_so_often(2, 2);
-    try(own, 1, 30000, 37000, 0); /* 1.23, which is far behind once both ran in a round */
-    ran_so_often(3, 3);
-    try(own, 1, 30000, 35000, 0);
-    ran_so_often(3, 3);
-    try(own, 1, 30000, 34000, 0); /* 1.13: three rounds */
-    ran_so_often(5, 5);
-    try(own, 1, 19000, 56000, 0); /* a short run is not precise: up to three times the best */
-    ran_so_often(3, 3);
-    try(own, 1, 19000, 58000, 0);
-    ran_so_often(2, 2);
-    try(own, 2, 30000, 89000, 0); /* nor is one of several threads */
-    ran_so_often(3, 3);
-    try(own, 2, 30000, 91000, 0);
-    ran_so_often(2, 2);
-    try(own, 1, 5000, 5200, 0); /* rounds of 20 us: three runs in each */
-    ran_so_often(2 + 3 * 3, 2 + 3 * 3);
+    runs(own, 1, 30000, 38000, 2, 2); /* 1.27 of the best after a run that is long and precise */
+    runs(own, 1, 30000, 37000, 3, 3); /* 1.23, which is far behind once both ran in a round */
+    runs(own, 1, 30000, 35000, 3, 3);
+    runs(own, 1, 30000, 34000, 5, 5); /* 1.13: three rounds */
+    runs(own, 1, 19000, 56000, 3, 3); /* a short run is not precise: up to three times the best */
+    runs(own, 1, 19000, 58000, 2, 2);
+    runs(own, 1, 20000, 26000, 2, 2); /* but one of 20 us is */
+    runs(own, 2, 30000, 89000, 3, 3); /* nor is one of several threads */
+    runs(own, 2, 30000, 91000, 2, 2);
+    runs(own, 1, 5000, 5200, 2 + 3 * 3, 2 + 3 * 3); /* rounds of 20 us: three runs in each */
 }
 END_TEST
 
@@ -224,14 +221,10 @@ END_TEST
 START_TEST(test_end)
 {
     begin();
-    try(own, 1, 249000, 249000, 0); /* the rounds begin at 498, 996 and 1494 us */
-    ran_so_often(5, 5);
-    try(own, 1, 251000, 251000, 0);
-    ran_so_often(4, 4);
-    try(own, 2, 499000, 499000, 0);
-    ran_so_often(5, 5);
-    try(own, 2, 501000, 501000, 0);
-    ran_so_often(4, 4);
+    runs(own, 1, 249000, 249000, 5, 5); /* the rounds begin at 498, 996 and 1494 us */
+    runs(own, 1, 251000, 251000, 4, 4);
+    runs(own, 2, 499000, 499000, 5, 5);
+    runs(own, 2, 501000, 501000, 4, 4);
 }
 END_TEST
 
@@ -243,12 +236,10 @@ START_TEST(test_stopped)
     static double numbers[500 * 200];
     begin();
     double since = cpu_ns;
-    try(own, 1, 1e6, 3.4e6, 0);
-    ran_so_often(2, 2);
+    runs(own, 1, 1e6, 3.4e6, 2, 2);
     ck_assert_double_eq(cpu_ns - since, 2 * 1e6 + 2 * 3.4e6);
     since = cpu_ns;
-    try(own, 1, 1e6, 4e6, 0);
-    ran_so_often(2, 1);
+    runs(own, 1, 1e6, 4e6, 2, 1);
     ck_assert_double_eq(cpu_ns - since, 2 * 1e6 + 3.5e6 + 1);
     ck_assert_str_eq(m.row->name, "a");
     struct td_tensor like = arg.tensor;
@@ -292,14 +283,10 @@ END_TEST
 START_TEST(test_long)
 {
     begin();
-    try(own, 1, 3.9e6, 3.9e6, 0);
-    ran_so_often(2, 2);
-    try(own, 1, 4e6, 4e6, 0);
-    ran_so_often(1, 1);
-    try(library_first, 1, 7.9e6, 4e6, 0);
-    ran_so_often(2, 1);
-    try(library_first, 1, 8e6, 4e6, 0);
-    ran_so_often(1, 1);
+    runs(own, 1, 3.9e6, 3.9e6, 2, 2);
+    runs(own, 1, 4e6, 4e6, 1, 1);
+    runs(library_first, 1, 7.9e6, 4e6, 2, 1);
+    runs(library_first, 1, 8e6, 4e6, 1, 1);
     ck_assert(try_asked(own, 1, true, 4e6, 4e6, 0));
     ran_so_often(2, 2);
 }
@@ -319,8 +306,7 @@ START_TEST(test_equal)
     may_be_short = true; /* the first run is stopped as no short one, and has its turn behind b */
     const double slow_at_first[COSTS] = {1e6, 50000};
     memcpy(cost[0], slow_at_first, sizeof slow_at_first);
-    try(own, 1, 0, 50000, 0);
-    ran_so_often(1 + 5, 5);
+    runs(own, 1, 0, 50000, 1 + 5, 5);
     ck_assert_str_eq(m.row->name, "a");
     ck_assert(m.tried[0].row == &own[0] && m.tried[1].row == &own[1]);
 }
@@ -380,6 +366,19 @@ START_TEST(test_left_out)
 }
 END_TEST
 
+/* A library's row behind one of ours is asked when its turn comes, and never run where it refuses
+ * (JIT-6). */
+START_TEST(test_asked_later)
+{
+    begin();
+    runs(refused_last, 1, 2000, 30000, 2, 0); /* behind a short one it is not even asked */
+    ck_assert_int_eq(times_asked, 0);
+    runs(refused_last, 1, 30000, 30000, 2, 0);
+    ck_assert_int_eq(times_asked, 1);
+    ck_assert_int_eq(m.n, 1);
+}
+END_TEST
+
 /* What a part took is told as what the whole takes (JIT-6). */
 START_TEST(test_times)
 {
@@ -394,7 +393,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_far,  test_asked, test_end,    test_stopped,  test_away,
-                                  test_long, test_equal, test_rounds, test_left_out, test_times};
+    const TTest *const tests[] = {test_far,      test_asked,       test_end,   test_stopped,
+                                  test_away,     test_long,        test_equal, test_rounds,
+                                  test_left_out, test_asked_later, test_times};
     return td_run_tests("timed", tests, sizeof tests / sizeof *tests);
 }
