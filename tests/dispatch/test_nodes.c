@@ -2,6 +2,7 @@
  * sentence where they are not. */
 #include "dispatch/onnx/function.h"
 
+#include "pools/pools.h"
 #include "tests/dispatch/dispatch_test.h"
 
 static struct td_model model;
@@ -11,6 +12,7 @@ static struct td_onnx_name names[] = {
     {"a", 0, 0}, {"b", 1, 0}, {"c", 2, 0}, {"gone", TD_ONNX_LEFT_OUT, 0}, {"y", 3, 0}};
 static const struct td_onnx_scope scope = {.n = sizeof names / sizeof *names, .name = names};
 static struct td_node node;
+static const char *domain;
 
 static void begin(void)
 {
@@ -52,13 +54,14 @@ static int read_node(const char *op, const char *inputs, int n, TdOnnx__Attribut
 {
     static char text[200], *input[20], *outputs[] = {"y", ""};
     TdOnnx__Node from = TD_ONNX__NODE__INIT;
-    TdOnnx__Attribute *attribute[10];
+    TdOnnx__Attribute *attribute[16];
     strcpy(text, inputs);
     for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
         input[from.n_input++] = *word == '.' ? "" : word;
     for (int i = 0; i < n; i++)
         attribute[i] = &attributes[i];
     from.op_type = (char *)(uintptr_t)op;
+    from.domain = (char *)(uintptr_t)domain;
     from.input = input;
     from.n_output = 2;
     from.output = outputs;
@@ -170,6 +173,13 @@ START_TEST(test_attributes)
         ck_assert_int_eq(read_node("LayerNormalization", "a b", 1, &nothing), 0);
         ck_assert_int_eq(node.n_operands, 2);
     }
+    TdOnnx__Node call = TD_ONNX__NODE__INIT; /* of a function, which does not say it either */
+    TdOnnx__Function function = TD_ONNX__FUNCTION__INIT;
+    const struct td_onnx_inlined inlined = {.node = &call, .function = &function};
+    r.inlined = &inlined;
+    twice[0].ref_attr_name = "said_by_the_call";
+    ck_assert_int_eq(read_node("LayerNormalization", "a b", 1, twice), 0);
+    ck_assert_int_eq(node.n_operands, 2);
     end();
 }
 END_TEST
@@ -199,72 +209,85 @@ START_TEST(test_branches)
 }
 END_TEST
 
-static const struct td_onnx_form *form_of(const char *op)
+/* Operators are of a domain, which the file has to import where it is ONNX's own (NUM-1). */
+START_TEST(test_domains)
 {
-    const struct td_onnx_form *form = NULL;
-    ck_assert_int_eq(td_onnx_form_of(&r, "", op, &form), 0);
-    return form;
-}
-
-/* What a row says of its operands: names, marks, types, and what they are when left out (NUM-1). */
-START_TEST(test_forms)
-{
+    static const struct {
+        const char *domain, *op, *sentence; /* NULL: it is right */
+    } cases[] = {
+        {NULL, "Relu", NULL},
+        {"", "Relu", NULL},
+        {"ai.onnx", "Relu", NULL},
+        {"com.microsoft", "Relu", "there is no such operator of domain 'com.microsoft' here"},
+        {"com.microsoft.nchwc", "Relu", "is laid out for one kind of CPU"},
+        {"", "Relus", "there is no such operator here"},
+        {"", "StringNormalizer", "is right only behind an input of texts"},
+        {"", "Tokenizer", "there is no such operator here"},
+        {"com.microsoft", "Tokenizer", "is right only behind an input of texts"},
+        {"com.microsoft", "StringNormalizer", "there is no such operator of domain"},
+    };
     begin();
-    const struct td_onnx_form *f = form_of("LayerNormalization");
-    ck_assert(f->n_inputs == 3 && f->n == 6 && !f->many);
-    ck_assert_int_eq(f->operand[3].otherwise.kind, TD_KIND_int);
-    ck_assert_int_eq(f->operand[3].otherwise.i, -1);
-    ck_assert_int_eq(f->operand[4].otherwise.kind, TD_KIND_float);
-    ck_assert_double_eq(f->operand[4].otherwise.f, 1e-5);
-    ck_assert_int_eq(f->operand[0].otherwise.kind, TD_KIND_none);
-    f = form_of("LeakyRelu");
-    ck_assert_double_eq(f->operand[1].otherwise.f, 0.01);
-    f = form_of("MeanVarianceNormalization");
-    ck_assert_int_eq(f->operand[1].otherwise.kind, TD_KIND_ints);
-    ck_assert_int_eq(f->operand[1].otherwise.ints.n, 3);
-    for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(f->operand[1].otherwise.ints.v[i], i ? i + 1 : 0);
-    f = form_of("TopK");
-    ck_assert(f->n_inputs == 2 && f->operand[4].mark == '?');
-    ck_assert_str_eq(f->operand[4].name, "largest");
-    ck_assert_int_eq(f->operand[4].otherwise.kind, TD_KIND_bool);
-    ck_assert_int_eq(f->operand[4].otherwise.i, 1);
-    f = form_of("Cast");
-    ck_assert(f->n_inputs == 1 && f->operand[1].mark == '%');
-    ck_assert_str_eq(f->operand[1].name, "to");
-    ck_assert_str_eq(f->operand[3].otherwise.str, "up");
-    f = form_of("BlackmanWindow");
-    ck_assert_int_eq(f->operand[2].otherwise.kind, TD_KIND_dtype);
-    ck_assert_int_eq(f->operand[2].otherwise.dtype, TD_f32);
-    f = form_of("Where");
-    ck_assert(f->n_inputs == 3 && f->n == 3);
-    ck_assert(f->operand[0].type == 'B' && f->operand[1].type == 'T');
-    ck_assert_str_eq(f->operand[0].name, "condition");
-    f = form_of("Concat");
-    ck_assert(f->n_inputs == 1 && f->many && f->operand[0].type == 'T');
-    ck_assert_str_eq(f->operand[0].name, "inputs");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        domain = cases[i].domain;
+        int err = read_node(cases[i].op, "a", 0, NULL);
+        ck_assert_msg(err == (cases[i].sentence ? -EINVAL : 0), "case %zu", i);
+        if (err)
+            is_refused(cases[i].sentence);
+    }
+    r.imported = false;
+    domain = "";
+    ck_assert_int_eq(read_node("Relu", "a", 0, NULL), -EINVAL);
+    is_refused("is ONNX's own, of which the file says no operator set");
     end();
 }
 END_TEST
 
-/* Each form is made once, and stays however many there are (NUM-1). */
-START_TEST(test_many_forms)
+/* A tree of a root and two leaves: its tables are operands, and what was taken for them is given
+ * back (NUM-1). */
+START_TEST(test_trees)
 {
-    static const char *const ops[] = {
-        "Relu", "Log",    "Mish", "Round",   "Selu",  "Where",     "Xor",     "BitShift", "Clip",
-        "Div",  "Max",    "Mean", "Min",     "Cast",  "CastLike",  "Dropout", "Identity", "Softmax",
-        "TopK", "Einsum", "Gemm", "EyeLike", "Range", "Concat",    "Expand",  "Flatten",  "Pad",
-        "If",   "Loop",   "Scan", "Reshape", "Shape", "LeakyRelu", "BitCast", "IsInf",    "Resize"};
-    const struct td_onnx_form *form[sizeof ops / sizeof *ops];
-    begin();
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-        form[i] = form_of(ops[i]);
-        for (size_t k = 0; k <= i; k++)
-            ck_assert_ptr_eq(form_of(ops[k]), form[k]);
-        for (size_t k = 0; k < i; k++)
-            ck_assert_ptr_ne(form[k], form[i]);
+    static struct {
+        const char *name;
+        int64_t ints[3];
+        size_t n;
+    } lists[] = {{"nodes_treeids", {0, 0, 0}, 3},      {"nodes_nodeids", {0, 1, 2}, 3},
+                 {"nodes_featureids", {0, 0, 0}, 3},   {"nodes_truenodeids", {1, 0, 0}, 3},
+                 {"nodes_falsenodeids", {2, 0, 0}, 3}, {"target_treeids", {0, 0}, 2},
+                 {"target_nodeids", {1, 2}, 2},        {"target_ids", {0, 0}, 2}};
+    static const char *const operands[] = {"X",         "n_targets", "thresholds", "outputs",
+                                           "one_score", "links",     "trees",      "values"};
+    static float numbers[] = {0.5f, 1, 2};
+    ProtobufCBinaryData modes[] = {
+        {10, (uint8_t *)"BRANCH_LEQ"}, {4, (uint8_t *)"LEAF"}, {4, (uint8_t *)"LEAF"}};
+    TdOnnx__Attribute a[12];
+    for (int i = 0; i < 12; i++)
+        a[i] = (TdOnnx__Attribute)TD_ONNX__ATTRIBUTE__INIT;
+    for (int i = 0; i < 8; i++) {
+        a[i].name = (char *)(uintptr_t)lists[i].name;
+        a[i].n_ints = lists[i].n;
+        a[i].ints = lists[i].ints;
     }
-    ck_assert_int_eq(r.n_forms, sizeof ops / sizeof *ops);
+    a[8] = number_of("n_targets", 1);
+    a[9].name = "nodes_values";
+    a[10].name = "target_weights";
+    a[9].floats = numbers;
+    a[10].floats = &numbers[1];
+    a[9].n_floats = 3;
+    a[10].n_floats = 2;
+    a[11].name = "nodes_modes";
+    a[11].strings = modes;
+    a[11].n_strings = 3;
+    begin();
+    domain = "ai.onnx.ml";
+    size_t used = td_memory.used;
+    ck_assert_msg(!read_node("TreeEnsembleRegressor", "a", 12, a), "%s", problem.text);
+    ck_assert_uint_eq(td_memory.used, used);
+    ck_assert_int_eq(node.n_operands, 8);
+    for (int i = 0; i < 8; i++)
+        ck_assert_str_eq(node.operand[i].name, operands[i]);
+    ck_assert_int_eq(read_node("TreeEnsembleRegressor", "a", 11, a), -EINVAL);
+    is_refused("nodes_modes");
+    ck_assert_uint_eq(td_memory.used, used);
     end();
 }
 END_TEST
@@ -324,6 +347,20 @@ START_TEST(test_constants)
     is_refused("node 'it' (Constant): a constant of kind 'value_string' is none of numbers");
     a = number_of("value", 0); /* without its tensor */
     ck_assert_ptr_null(constant(&a));
+    TdOnnx__Tensor tensor = TD_ONNX__TENSOR__INIT;
+    int64_t three = 3;
+    tensor.has_data_type = true;
+    tensor.data_type = 1;
+    tensor.n_dims = 1;
+    tensor.dims = &three;
+    tensor.n_float_data = 3;
+    tensor.float_data = r.memory.alloc(&r, sizeof reals); /* which it gives back */
+    ck_assert_ptr_nonnull(tensor.float_data);
+    memcpy(tensor.float_data, reals, sizeof reals);
+    a.t = &tensor;
+    t = constant(&a);
+    is_tensor(t, TD_f32, 1, 3);
+    ck_assert_mem_eq(t->data, reals, sizeof reals);
     ck_assert_ptr_null(constant(NULL));
     is_refused("a constant has no value");
     end();
@@ -332,7 +369,7 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_inputs, test_lists,      test_attributes, test_branches,
-                                  test_forms,  test_many_forms, test_constants};
+    const TTest *const tests[] = {test_inputs,  test_lists, test_attributes, test_branches,
+                                  test_domains, test_trees, test_constants};
     return td_run_tests("nodes", tests, sizeof tests / sizeof *tests);
 }
