@@ -219,7 +219,7 @@ static double ten_us_flops(const struct td_call *call)
     return td_peaks_glance() * 10e-6;
 }
 
-/* A library's row is not timed behind one that leaves it too little to save. */
+/* A library's row is not timed behind one that leaves it too little to save (JIT-6). */
 START_TEST(test_pay)
 {
     const struct td_impl both[] = {

@@ -83,6 +83,7 @@ static void try_rows(const char *op, const struct td_tensor *weight, const struc
     free(out);
 }
 
+/* Of each number of rows, with the weight stored, and for some as an argument (IND-12). */
 START_TEST(test_few_rows)
 {
     const bool turned = _i % 2;

@@ -24,6 +24,16 @@ static void is_read_for(struct td_gemm g, int64_t rows, enum td_gemm_path where)
     ck_assert_int_eq(path_of(g, rows + 1), TD_GEMM_packed);
 }
 
+/* Packed b is walked along its whole depth for up to so many rows of a. */
+static void is_read_through_to(struct td_gemm g, int64_t rows)
+{
+    struct td_gemm_plan plan;
+    for (g.m = 5; g.m < 20; g.m++) {
+        td_gemm_plan(&g, &plan);
+        ck_assert_int_eq(plan.depth == g.k, g.m <= rows);
+    }
+}
+
 /* b of k rows of n, which lie side by side, or columns. */
 static struct td_gemm product(const struct td_tensor *a, const struct td_tensor *b, int64_t k,
                               int64_t n, bool columns)
@@ -48,7 +58,11 @@ START_TEST(test_few_rows)
     struct td_weight *w = NULL;
     ck_assert_int_eq(td_weight_create(&w, &plain, NULL), 0);
     struct td_gemm g = product(&plain, td_weight_tensor(w), 256, 128, false);
-    is_read_for(g, 3, TD_GEMM_direct);
+    is_read_for(g, 1, TD_GEMM_direct);
+    is_read_for(product(&plain, td_weight_tensor(w), 128, 256, true), 1, TD_GEMM_dot);
+    is_read_through_to(product(&plain, td_weight_tensor(w), 4096, 8, true), 12);
+    is_read_through_to(product(&plain, td_weight_tensor(w), 4097, 8, true), 0);
+    is_read_through_to(product(&plain, &plain, 4096, 8, true), 0);
     g.rank = 1; /* of a batch */
     g.batch[0] = 2;
     is_read_for(g, 64, TD_GEMM_direct);
@@ -56,7 +70,7 @@ START_TEST(test_few_rows)
     td_weights_pack(false);
     is_read_for(g, 64, TD_GEMM_direct);
     td_weights_pack(true);
-    is_read_for(g, 3, TD_GEMM_direct);
+    is_read_for(g, 1, TD_GEMM_direct);
     td_weight_unref(&w);
     is_read_for(product(&plain, &plain, 256, 128, false), 64, TD_GEMM_direct);
     is_read_for(product(&plain, &half, 256, 128, false), 12, TD_GEMM_direct);  /* it is widened */
