@@ -3,6 +3,7 @@
 
 #include "dispatch/choice/peaks.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Rows behind one that does this much of what the CPU can do are not timed, unless they multiply
@@ -48,7 +49,7 @@ double td_timing_short_ns(const struct td_timing *t)
 bool td_timing_may_pay(struct td_timing *t, double ns)
 {
     double peak = peak_ns(t), saved = (ns - peak) * t->times * CALLS_TO_PAY;
-    return peak <= 0 || saved > LIBRARY_NS + 3 * ns;
+    return peak <= 0 || isinf(ns) || saved > LIBRARY_NS + 3 * ns; /* infinite: it has trapped */
 }
 
 bool td_timing_may_be_short(struct td_timing *t)

@@ -215,7 +215,8 @@ static bool is_flat(const struct mentions *m, const TdOnnx__Node *node)
     const TdOnnx__Tensor *t = initializer(m, node->input[1]);
     return t && t->n_dims == 1 && t->dims[0] == 1 &&
            ((t->n_int64_data == 1 && t->int64_data[0] == -1) ||
-            (t->has_raw_data && t->raw_data.len == 8 && !memcmp(t->raw_data.data, minus_one, 8)));
+            (t->has_raw_data && td_onnx_dtype(t->data_type) == TD_i64 && t->raw_data.len == 8 &&
+             !memcmp(t->raw_data.data, minus_one, 8)));
 }
 
 /* Whether both say the same, of attributes as they are right here. */

@@ -3,8 +3,8 @@
  * given an outline: the same message, in which the payload of a bytes field that is not empty is a
  * ProtobufCBinaryData that says where in the file the bytes are, and which has no unknown fields.
  * Afterwards each bytes field of the message is made to point there. Some converters write weights
- * to float_data in place of raw_data. Where that field is packed, it holds the same bytes, and the
- * outline calls it raw_data.
+ * to float_data in place of raw_data. Where a FLOAT tensor has one such field, packed, and no
+ * raw_data, it holds the same bytes, and the outline calls it raw_data.
  *
  * The wire format: https://protobuf.dev/programming-guides/encoding */
 #include "dispatch/onnx/file.h"
@@ -24,7 +24,8 @@ enum wire { /* the three low bits of a field's tag */
             WIRE_32_bits = 5,
 };
 
-enum { /* the numbers of fields of TensorProto, and of a type among its data_type's */
+enum { /* the numbers of fields of AttributeProto and TensorProto, and of one of its data_types */
+       ATTRIBUTE_t = 5,
        TENSOR_data_type = 2,
        TENSOR_float_data = 4,
        TENSOR_raw_data = 9,
@@ -111,7 +112,7 @@ static size_t write_head(uint8_t *out, const struct field *f, size_t length)
 }
 
 static size_t write_message(uint8_t *out, const ProtobufCMessageDescriptor *kind, const uint8_t *at,
-                            size_t size);
+                            size_t size, bool is_piece);
 
 /* Where the field's payload is, as a bytes field. */
 static size_t write_where(uint8_t *out, const struct field *f)
@@ -122,21 +123,22 @@ static size_t write_where(uint8_t *out, const struct field *f)
     return head + write_bytes(out ? out + head : NULL, &where, sizeof where);
 }
 
-static size_t write_field(uint8_t *out, const ProtobufCFieldDescriptor *of, const struct field *f)
+static size_t write_field(uint8_t *out, const ProtobufCFieldDescriptor *of, const struct field *f,
+                          bool in_pieces)
 {
     size_t size = (size_t)(f->end - f->payload), head = write_head(NULL, f, 0), n;
     if (f->wire == WIRE_length && of->type == PROTOBUF_C_TYPE_BYTES && size)
         return write_where(out, f);
     if (f->wire != WIRE_length || of->type != PROTOBUF_C_TYPE_MESSAGE)
         return write_bytes(out, f->begin, (size_t)(f->end - f->begin));
-    n = write_message(out ? out + head : NULL, of->descriptor, f->payload, size);
+    n = write_message(out ? out + head : NULL, of->descriptor, f->payload, size, in_pieces);
     if (n == WRONG || n > INT32_MAX) /* of more, protobuf-c reads no message */
         return WRONG;
     return write_head(out, f, n) + n;
 }
 
-/* Where a message is a FLOAT tensor all of whose elements are in one packed float_data field:
- * that field's begin. */
+/* Where a message is a FLOAT tensor that has no raw_data and all its elements in one packed
+ * float_data field: that field's begin. */
 static const uint8_t *raw_floats(const ProtobufCMessageDescriptor *kind, const uint8_t *at,
                                  const uint8_t *end)
 {
@@ -159,11 +161,24 @@ static const uint8_t *raw_floats(const ProtobufCMessageDescriptor *kind, const u
     return dtype == DATA_TYPE_float ? floats : NULL;
 }
 
+/* Whether an attribute's tensor is given in several pieces, which protobuf-c merges: they are left
+ * as they are. Other tensors are elements of lists. */
+static bool has_pieces(const ProtobufCMessageDescriptor *kind, const uint8_t *at,
+                       const uint8_t *end)
+{
+    int n = 0;
+    struct field f;
+    while (kind == &td_onnx__attribute__descriptor && at < end && read_field(&at, end, &f))
+        n += f.number == ATTRIBUTE_t;
+    return n > 1;
+}
+
 /* WRONG: it is no message. Messages contain each other no deeper than onnx.proto nests them. */
 static size_t write_message(uint8_t *out, const ProtobufCMessageDescriptor *kind, const uint8_t *at,
-                            size_t size)
+                            size_t size, bool is_piece)
 {
-    const uint8_t *end = at + size, *floats = raw_floats(kind, at, end);
+    const uint8_t *end = at + size, *floats = is_piece ? NULL : raw_floats(kind, at, end);
+    const bool in_pieces = has_pieces(kind, at, end);
     size_t all = 0;
     struct field f;
     while (at < end) {
@@ -173,7 +188,7 @@ static size_t write_message(uint8_t *out, const ProtobufCMessageDescriptor *kind
             f.number = TENSOR_raw_data;
         const ProtobufCFieldDescriptor *of =
             protobuf_c_message_descriptor_get_field(kind, f.number);
-        size_t n = of ? write_field(out ? out + all : NULL, of, &f) : 0;
+        size_t n = of ? write_field(out ? out + all : NULL, of, &f, in_pieces) : 0;
         if (n == WRONG)
             return WRONG;
         all += n;
@@ -222,10 +237,10 @@ void *td_onnx_unpack(struct td_onnx_reader *r, const ProtobufCMessageDescriptor 
     static const uint8_t nothing[1];
     bytes = bytes ? bytes : nothing;
     ProtobufCMessage *message = NULL;
-    size_t n = write_message(NULL, kind, bytes, size);
+    size_t n = write_message(NULL, kind, bytes, size, false);
     uint8_t *outline = n == WRONG ? NULL : r->memory.alloc(r, n + 1);
     if (outline) {
-        write_message(outline, kind, bytes, size);
+        write_message(outline, kind, bytes, size, false);
         message = protobuf_c_message_unpack(kind, &r->memory, n, outline);
         r->memory.free(r, outline);
     }

@@ -78,10 +78,9 @@ bool td_gemm_bias_is_plain(const struct td_gemm *g)
 #define FEW_FAR 8
 #define APART 512
 #define SMALL 16384 /* elements of b that stay in the caches while they are read as they lie */
-/* Up to so many rows, which the highest register block has, and so long a depth, of which a slot
- * could still hold the panels, packed b is read through. */
+/* Rows that the highest register block has: they meet an element of b at once, so that the panels
+ * of a stored one are read through and need not stay in a cache. */
 #define THROUGH 12
-#define THROUGH_DEPTH 4096
 #define ALONE (1 << 18) /* multiplications below which a second thread does not pay */
 
 int64_t td_gemm_lanes(const struct td_gemm *g)
@@ -92,15 +91,15 @@ int64_t td_gemm_lanes(const struct td_gemm *g)
     return (g->k + step - 1) / step * g->pad;
 }
 
-static bool is_packed_once(const struct td_gemm *g)
+bool td_gemm_is_stored(const struct td_gemm *g)
 {
     return !g->rank && g->b->dtype == TD_f32 && td_weight_to_pack(g->b);
 }
 
 /* The largest number of rows of a for which b is not packed. */
-static int64_t few_of(const struct td_gemm *g)
+static int64_t few_of(const struct td_gemm *g, bool stored)
 {
-    if (is_packed_once(g))
+    if (stored)
         return FEW_ONCE;
     if (g->step_k == 1)
         return FEW_SUMS;
@@ -111,7 +110,7 @@ static int64_t few_of(const struct td_gemm *g)
     return g->step_k % 1024 ? FEW_F32 : FEW_ALIASED;
 }
 
-static enum td_gemm_path choose(const struct td_gemm *g)
+static enum td_gemm_path choose(const struct td_gemm *g, bool stored)
 {
     if (g->group)
         return TD_GEMM_packed;
@@ -122,15 +121,8 @@ static enum td_gemm_path choose(const struct td_gemm *g)
     if (g->n <= FEW_SUMS)
         return TD_GEMM_dot;
     if (g->step_k == 1)
-        return g->m <= few_of(g) ? TD_GEMM_dot : TD_GEMM_packed;
-    return g->m <= few_of(g) || g->k * g->n <= SMALL ? TD_GEMM_direct : TD_GEMM_packed;
-}
-
-/* Whether all rows of a meet an element of b at once, so that b's panels are read through in one go
- * and need not stay in a cache. */
-static bool reads_through(const struct td_gemm *g)
-{
-    return g->m <= THROUGH && g->k <= THROUGH_DEPTH && is_packed_once(g);
+        return g->m <= few_of(g, stored) ? TD_GEMM_dot : TD_GEMM_packed;
+    return g->m <= few_of(g, stored) || g->k * g->n <= SMALL ? TD_GEMM_direct : TD_GEMM_packed;
 }
 
 /* Halves a size, in multiples of step. */
@@ -144,13 +136,13 @@ static size_t line(int64_t floats)
     return ((size_t)floats * 4 + 63) & ~(size_t)63;
 }
 
-void td_gemm_plan(const struct td_gemm *g, struct td_gemm_plan *plan)
+void td_gemm_plan(const struct td_gemm *g, bool stored, struct td_gemm_plan *plan)
 {
     int64_t batches = td_gemm_batches(g);
-    bool packed = (plan->path = choose(g)) == TD_GEMM_packed, half = td_gemm_is_half(g);
+    bool packed = (plan->path = choose(g, stored)) == TD_GEMM_packed, half = td_gemm_is_half(g);
     int64_t lanes = td_gemm_lanes(g), steps = (lanes + TD_GEMM_DEPTH - 1) / TD_GEMM_DEPTH;
     plan->depth = lanes;
-    if (packed && steps > 1 && !reads_through(g)) {
+    if (packed && steps > 1 && !(stored && g->m <= THROUGH)) {
         int64_t pad = g->group ? g->pad : 1;
         plan->depth = ((lanes + steps - 1) / steps + pad - 1) / pad * pad;
     }
@@ -175,7 +167,9 @@ void td_gemm_plan(const struct td_gemm *g, struct td_gemm_plan *plan)
     if (plan->slots > plan->items)
         plan->slots = plan->items ? (int)plan->items : 1;
     plan->at_b = half || g->group ? line((packed ? TD_GEMM_ROWS : plan->rows) * plan->depth) : 0;
-    int64_t panel = packed ? plan->cols : plan->path == TD_GEMM_direct && g->n % 32 ? 32 : 0;
+    int64_t panel = packed                                      ? stored ? 0 : plan->cols
+                    : plan->path == TD_GEMM_direct && g->n % 32 ? 32
+                                                                : 0;
     if (plan->path == TD_GEMM_dot && g->step_k != 1)
         panel = g->n; /* columns, as runs */
     plan->at_out = plan->at_b + line(plan->depth * panel);
@@ -190,7 +184,7 @@ bool td_gemm_packs(const struct td_gemm *g)
 size_t td_gemm_scratch(const struct td_gemm *g)
 {
     struct td_gemm_plan plan;
-    td_gemm_plan(g, &plan);
+    td_gemm_plan(g, false, &plan);
     return (size_t)plan.slots * plan.slot;
 }
 

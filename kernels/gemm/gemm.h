@@ -128,7 +128,10 @@ struct td_gemm_plan {
 /* The depth of k in lanes, filled up. */
 int64_t td_gemm_lanes(const struct td_gemm *g);
 
-void td_gemm_plan(const struct td_gemm *g, struct td_gemm_plan *plan);
+/* Whether b is FP32 that the server stores, to be packed once for all calls. */
+bool td_gemm_is_stored(const struct td_gemm *g);
+/* stored: b's panels are there, so a slot has no room for some. */
+void td_gemm_plan(const struct td_gemm *g, bool stored, struct td_gemm_plan *plan);
 size_t td_gemm_scratch(const struct td_gemm *g);
 size_t td_gemm_scratch_pairs(const struct td_gemm *g);
 

@@ -66,8 +66,9 @@ enum td_step {
     TD_STEP_i8u8,       /* and the other way round */
 };
 
-/* What is prefetched of FP32 of two vectors: at each step along k a line from each of two places,
- * which move on by step elements; each further block of rows begins share elements behind. */
+/* What is prefetched of FP32 of two vectors: at each step along k from each of two places, which
+ * may be of one line and move on by step elements; each further block of rows begins share elements
+ * behind. */
 struct td_ahead {
     const float *at[2]; /* NULL: nothing */
     int64_t step, share;
@@ -171,7 +172,7 @@ TD_INLINE void td_block_sums(const struct td_block *t, const int mr, const int n
             __builtin_prefetch(t->c + i * t->ldc + v * TD_LANES, 1);
     td_block_begin(t, acc, mr, nv);
     for (int64_t p = 0; p < t->k; p++) {
-        for (int v = 0; v < nv && reads == TD_BLOCK_pair; v += 64 / TD_VBYTES)
+        for (int v = 0; v < nv && reads == TD_BLOCK_pair; v += TD_VBYTES == 64 ? 1 : 2)
             __builtin_prefetch(td_block_at(t, p + TD_PAIR_AHEAD, v, reads));
         for (int i = 0; i < 2 && reads == TD_BLOCK_ahead; i++)
             __builtin_prefetch(t->ahead.at[i] + p * t->ahead.step, 0, 2);

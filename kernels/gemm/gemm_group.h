@@ -274,7 +274,7 @@ static inline void td_group_by(const struct td_gemm *g, void *scratch, td_rect_r
     const char name[] = {
         's', 'i',   'm', 'd', ' ', 'A', 'B', '0' + TD_PANEL / 10, '0' + TD_PANEL % 10,
         'b', group, 'a', 0};
-    td_gemm_plan(g, &job.plan);
+    td_gemm_plan(g, false, &job.plan);
     job.panels = td_gemm_stored(g, TD_PANEL, td_gemm_lanes(g), 4, name, td_group_fill);
     td_gemm_share(&job);
 }

@@ -1,7 +1,8 @@
 /* Matrix products in the level's vectors, FP32, BF16 and FP16.
  *
  * b is packed into panels as wide as the register block and 256 deep, so that a panel stays in the
- * first cache while the rows of a pass by; see td_gemm_plan for when that pays. BF16 and FP16 are
+ * first cache while the rows of a pass by, or as deep as a stored b that few rows meet; see
+ * td_gemm_plan for when that pays. BF16 and FP16 are
  * widened when b is packed and when rows of a are copied, so everything is summed in FP32 and
  * rounded once. Numbers of 8 bits with scales are packed as they are, and become FP32 where rows of
  * a meet them.
@@ -158,12 +159,12 @@ static inline struct td_ahead td_rect_ahead(const struct td_rect *r, int64_t j, 
 {
     const struct td_gemm *g = r->g;
     const int64_t blocks = (rows + TD_MR - 1) / TD_MR, share = k * TD_NR / blocks;
-    const float *next = b + g->k * TD_NR;
     if (!r->panels || blocks > MANY_BLOCKS || r->j + j + TD_NR >= g->n ||
         g->k * g->n * 4 <= SECOND_CACHE)
         return (struct td_ahead){.at = {NULL}};
     if (k == g->k && blocks == 1)
         return (struct td_ahead){{b + FURTHER * TD_NR, b + FURTHER * TD_NR + TD_NR / 2}, TD_NR, 0};
+    const float *next = b + g->k * TD_NR;
     return (struct td_ahead){{next, next + share / 2}, TD_NR / 2 / blocks, share};
 }
 
@@ -189,7 +190,6 @@ TD_INLINE void td_rect_packed(const struct td_rect *r, const enum td_dtype type)
             for (int64_t j = 0, cols; j < r->cols; j += cols) {
                 float *panel = slot_b + (again || !g->quantized ? j * k : 0);
                 t.b = r->panels ? r->panels + (r->j + j) * g->k + p * TD_NR : panel;
-                t.ahead = td_rect_ahead(r, j, k, rows, t.b);
                 if (g->quantized && !i)
                     td_rect_scale(r, p, k, j, panel);
                 t.c = r->c + i * r->ldc + j;
@@ -200,6 +200,7 @@ TD_INLINE void td_rect_packed(const struct td_rect *r, const enum td_dtype type)
                     td_pair_f32(&t, rows);
                 } else {
                     cols = r->cols - j < TD_NR ? r->cols - j : TD_NR;
+                    t.ahead = td_rect_ahead(r, j, k, rows, t.b);
                     td_column_f32(t, rows, cols);
                 }
                 if (p + k == g->k && soon)
@@ -367,10 +368,12 @@ void TD_NAME(gemm)(const struct td_gemm *g, void *scratch)
     job.run = g->out->dtype == TD_f32    ? td_rect_f32
               : g->out->dtype == TD_bf16 ? td_rect_bf16
                                          : td_rect_f16;
-    td_gemm_plan(g, &job.plan);
+    td_gemm_plan(g, td_gemm_is_stored(g), &job.plan);
     if (job.plan.path == TD_GEMM_packed && g->quantized)
         job.numbers = td_gemm_stored(g, TD_NR, g->k, 1, name, td_gemm_fill_numbers);
     else if (job.plan.path == TD_GEMM_packed)
         job.panels = td_gemm_stored(g, TD_NR, g->k, 4, name, td_gemm_fill);
+    if (!job.panels) /* there was no memory for them */
+        td_gemm_plan(g, false, &job.plan);
     td_gemm_share(&job);
 }

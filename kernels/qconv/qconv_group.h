@@ -325,7 +325,7 @@ static inline void td_qconv_simd(const struct td_call *call)
     int64_t pixels = c->images * c->size[0] * c->size[1];
     for (; job.first < pixels && !td_stopped(); job.first += job.cut.band) {
         g.m = pixels - job.first < job.cut.band ? pixels - job.first : job.cut.band;
-        td_gemm_plan(&g, &product.plan);
+        td_gemm_plan(&g, false, &product.plan);
         td_gemm_share(&product);
     }
 }

@@ -6,6 +6,7 @@
 #include "pools/pools.h"
 #include "tests/dispatch/dispatch_test.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
@@ -232,6 +233,7 @@ START_TEST(test_pay)
     ck_assert(td_timing_may_pay(&t, 21000));
     t.times = 2; /* of a part, of which a call has two */
     ck_assert(td_timing_may_pay(&t, 15500));
+    ck_assert(td_timing_may_pay(&t, INFINITY));
     t.peak_ns = 0;
     ck_assert(td_timing_may_pay(&t, 10));
     struct td_options options;

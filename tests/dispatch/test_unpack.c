@@ -43,6 +43,7 @@ static uint8_t *written(size_t *size)
     floats.float_data = more;
     value.name = "value";
     value.t = &tensor;
+    inner.t = &floats;
     inner.has_g = true;
     inner.g = bytes_of("a graph's bytes!");
     strings[0] = bytes_of("one");
@@ -199,10 +200,11 @@ START_TEST(test_no_room)
     struct td_onnx_reader r;
     td_onnx_reader_init(&r, NULL, file, size, &problem);
     size_t least = 0;
-    for (TdOnnx__Model *m = NULL; !m; least += 16) {
+    for (bool done = false; !done; least += 16) {
         td_onnx_reader_init(&r, NULL, file, size, &problem);
         r.left = least;
-        m = td_onnx_unpack(&r, &td_onnx__model__descriptor, file, size);
+        TdOnnx__Model *m = td_onnx_unpack(&r, &td_onnx__model__descriptor, file, size);
+        done = m;
         ck_assert_int_eq(m == NULL, r.exhausted);
         ck_assert(m || strstr(problem.text, "no memory for the file's messages"));
         if (m)
@@ -277,9 +279,20 @@ START_TEST(test_numbers)
 }
 END_TEST
 
+/* An attribute's tensor in two pieces, which are merged: raw data and a list, a list and another
+ * type, two lists (NUM-1). */
+START_TEST(test_pieces)
+{
+    const ProtobufCMessageDescriptor *kind = &td_onnx__attribute__descriptor;
+    compare_as(kind, BYTES("*\12\10\1\20\1\112\4abcd*\10\20\1\42\4efgh"));
+    compare_as(kind, BYTES("*\12\10\1\20\1\42\4abcd*\2\20\6"));
+    compare_as(kind, BYTES("*\12\10\2\20\1\42\4abcd*\6\42\4efgh"));
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {test_same,    test_cut,     test_changed,
-                                  test_no_room, test_tensors, test_numbers};
+    const TTest *const tests[] = {test_same,    test_cut,     test_changed, test_no_room,
+                                  test_tensors, test_numbers, test_pieces};
     return td_run_tests("unpack", tests, sizeof tests / sizeof *tests);
 }

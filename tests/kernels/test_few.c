@@ -5,6 +5,7 @@
 #include "tests/run_tests.h"
 #include "tests/sample.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,6 +111,45 @@ START_TEST(test_few_rows)
 }
 END_TEST
 
+/* Room for the weight itself and for nothing else. */
+static int take_first(struct td_weight_room *room, size_t bytes, bool kept)
+{
+    static bool taken;
+    (void)room, (void)bytes, (void)kept;
+    int err = taken ? -ENOSPC : 0;
+    taken = true;
+    return err;
+}
+
+static void give_nothing(struct td_weight_room *room, size_t bytes, bool kept)
+{
+    (void)room, (void)bytes, (void)kept;
+}
+
+/* A stored weight that cannot be packed is multiplied as an argument is, within its scratch
+ * (IND-12). */
+START_TEST(test_no_room)
+{
+    const int64_t k = 600, n = 100;
+    struct td_weight_room room = {take_first, give_nothing};
+    struct matrix a = whole_numbers(8, k, 1), bias = whole_numbers(1, n, 3);
+    struct matrix b = whole_numbers(_i ? n : k, _i ? k : n, 2);
+    struct matrix want = right(&a, &b, &bias, _i);
+    struct td_tensor input = tensor_of(&a), plain = tensor_of(&b), added = tensor_of(&bias);
+    struct td_weight *weight;
+    added.rank = 1;
+    added.shape[0] = n;
+    ck_assert_int_eq(td_weight_create(&weight, &plain, &room), 0);
+    for (input.shape[0] = 1; input.shape[0] <= 8; input.shape[0]++)
+        try_rows(_i ? "linear" : "dense", td_weight_tensor(weight), &added, &input, &want);
+    td_weight_unref(&weight);
+    free(a.x);
+    free(b.x);
+    free(bias.x);
+    free(want.x);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("few");
@@ -117,6 +157,7 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, sample_start, NULL);
     tcase_add_loop_test(tcase, test_few_rows, 0, 2 * (int)(sizeof sizes / sizeof *sizes));
+    tcase_add_loop_test(tcase, test_no_room, 0, 2);
     suite_add_tcase(suite, tcase);
     return td_run_suite(suite);
 }

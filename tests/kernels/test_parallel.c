@@ -92,7 +92,7 @@ START_TEST(test_products_are_shared)
                                     .out = &t,
                                     .threads = threads};
                 struct td_gemm_plan plan;
-                td_gemm_plan(&g, &plan);
+                td_gemm_plan(&g, false, &plan);
                 struct td_gemm_cut cut = td_gemm_cut(&g);
                 int64_t most = (plan.items + plan.slots - 1) / plan.slots;
                 ck_assert_msg(

@@ -15,7 +15,7 @@ void no_room(struct td_onnx *n, const char *what)
 
 /* ---- names ---- */
 
-/* The place of a name; n->n: it has none. The names of a node's operands are those of its form. */
+/* The place of a name; n->n: it has none. Mostly it is the very pointer that a form has. */
 static int find(const struct td_onnx *n, const char *name)
 {
     int i = 0;
