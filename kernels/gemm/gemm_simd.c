@@ -371,9 +371,8 @@ void TD_NAME(gemm)(const struct td_gemm *g, void *scratch)
     td_gemm_plan(g, td_gemm_is_stored(g), &job.plan);
     if (job.plan.path == TD_GEMM_packed && g->quantized)
         job.numbers = td_gemm_stored(g, TD_NR, g->k, 1, name, td_gemm_fill_numbers);
-    else if (job.plan.path == TD_GEMM_packed)
-        job.panels = td_gemm_stored(g, TD_NR, g->k, 4, name, td_gemm_fill);
-    if (!job.panels) /* there was no memory for them */
-        td_gemm_plan(g, false, &job.plan);
+    else if (job.plan.path == TD_GEMM_packed &&
+             !(job.panels = td_gemm_stored(g, TD_NR, g->k, 4, name, td_gemm_fill)))
+        td_gemm_plan(g, false, &job.plan); /* b is not stored, or there was no memory for them */
     td_gemm_share(&job);
 }
