@@ -409,9 +409,10 @@ class Dispatch(service.ServiceTest):
 class Measured(unittest.TestCase):
     def test_choice(self):
         """Where oneDNN competes, explain has what each kernel took, and the fastest ran; --tune off leaves it to the order.
-        On one thread: a team computes on one for a while where others want its CPUs, and that is another kind. Few rows:
-        a product that comes near the CPU's peak is timed alone. Two matrices: of one our kernel leads."""
-        x, y = np.ones((2, 3, 1000), np.float32), np.ones((2, 1000, 70), np.float32)
+        On one thread: a team computes on one for a while where others want its CPUs, and that is another kind. One row
+        and large matrices: a product that comes so near the CPU's peak that a library could save little is timed alone.
+        Two matrices: of one our kernel leads."""
+        x, y = np.ones((2, 1, 16000), np.float32), np.ones((2, 16000, 70), np.float32)
         for tune in ("on", "off"):
             with service.Service("--tune", tune, "--pool", f"default={service.CPUS[0]}") as s:
                 first = s.infer("matmul", {"self": x, "other": y}, {"explain": True})
