@@ -66,9 +66,9 @@ enum td_step {
     TD_STEP_i8u8,       /* and the other way round */
 };
 
-/* What is prefetched of FP32 of two vectors: at each step along k from each of two places, which
- * may be of one line and move on by step elements; each further block of rows begins share elements
- * behind. */
+/* What a block of two FP32 vectors prefetches: each step along k prefetches the lines at both
+ * addresses, which may be one line, and moves both on by step elements. The next block of rows
+ * starts share elements behind this one. */
 struct td_ahead {
     const float *at[2]; /* NULL: nothing */
     int64_t step, share;
@@ -150,12 +150,10 @@ enum td_block_reads {
     TD_BLOCK_pair,  /* two in a panel, two in the next */
 };
 
-/* Vector v of row p of FP32. */
-TD_INLINE const float *td_block_at(const struct td_block *t, int64_t p, const int v,
-                                   const enum td_block_reads reads)
+/* Vector v, 0 to 3, of row p of a pair of panels. */
+TD_INLINE const float *td_block_pair_at(const struct td_block *t, int64_t p, const int v)
 {
-    const bool next = reads == TD_BLOCK_pair && v > 1;
-    return (const float *)t->b + (next ? t->next - TD_NR : 0) + p * t->ldb + v * TD_LANES;
+    return (const float *)t->b + (v > 1 ? t->next - TD_NR : 0) + p * t->ldb + v * TD_LANES;
 }
 
 /* How many rows ahead a pair of panels is prefetched. Few rows read them faster than hardware
@@ -173,7 +171,7 @@ TD_INLINE void td_block_sums(const struct td_block *t, const int mr, const int n
     td_block_begin(t, acc, mr, nv);
     for (int64_t p = 0; p < t->k; p++) {
         for (int v = 0; v < nv && reads == TD_BLOCK_pair; v += TD_VBYTES == 64 ? 1 : 2)
-            __builtin_prefetch(td_block_at(t, p + TD_PAIR_AHEAD, v, reads));
+            __builtin_prefetch(td_block_pair_at(t, p + TD_PAIR_AHEAD, v));
         for (int i = 0; i < 2 && reads == TD_BLOCK_ahead; i++)
             __builtin_prefetch(t->ahead.at[i] + p * t->ahead.step, 0, 2);
 #pragma GCC unroll 8
@@ -181,7 +179,7 @@ TD_INLINE void td_block_sums(const struct td_block *t, const int mr, const int n
             b[v] = reads == TD_BLOCK_part && v == nv - 1
                        ? td_block_load(t, (const float *)t->b + p * t->ldb, v, nv)
                    : reads == TD_BLOCK_pair
-                       ? td_load(td_block_at(t, p, v, reads))
+                       ? td_load(td_block_pair_at(t, p, v))
                        : td_gemm_load(t->b, p * t->ldb + v * TD_LANES, td_step_reads(step));
 #pragma GCC unroll 16
         for (int i = 0; i < mr; i++) {

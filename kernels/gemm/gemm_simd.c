@@ -151,8 +151,8 @@ TD_INLINE const float *td_rect_rows(const struct td_rect *r, int64_t i, int64_t 
 #define FURTHER 24             /* rows of a panel, from the one that is read */
 #define MANY_BLOCKS 4 /* of rows: behind more, a panel's way here is nothing beside its work */
 
-/* What is prefetched while rows meet panel b of column j, if panels come from beyond a second-level
- * cache. If one block has all rows, that is b itself, further on; else each block prefetches its
+/* What the blocks of panel b at column j prefetch, if all of b is larger than a second-level cache.
+ * A single block of rows prefetches later rows of its panel; of several blocks each prefetches its
  * part of the next panel. */
 static inline struct td_ahead td_rect_ahead(const struct td_rect *r, int64_t j, int64_t k,
                                             int64_t rows, const float *b)

@@ -122,7 +122,7 @@ START_TEST(test_dimension)
 END_TEST
 
 /* Rows of the second dimension, where the first has too few and the rule takes them; the part is
- * dense, and what its rule refuses is nobody's problem (JIT-6). */
+ * dense, and a refusal by its rule leaves the call's problem empty (JIT-6). */
 START_TEST(test_second)
 {
     static const int64_t strides[] = {7, 7, 7};

@@ -59,16 +59,50 @@ static struct matrix right(const struct matrix *a, const struct matrix *b,
     return out;
 }
 
-/* All rows of the operator's table that run here, for a's first m rows. */
-static void try_rows(const char *op, const struct td_tensor *weight, const struct td_tensor *bias,
-                     const struct td_tensor *input, const struct matrix *want)
+/* A product and its right result. */
+struct product {
+    const char *op;
+    struct matrix a, b, bias, want;
+    struct td_weight *weight; /* b, stored */
+};
+
+/* turned: of a weight of [n, k]. room: the weight's, or NULL. */
+static struct product product_of(int64_t m, int64_t k, int64_t n, bool turned,
+                                 struct td_weight_room *room)
+{
+    struct product p = {.op = turned ? "linear" : "dense",
+                        .a = whole_numbers(m, k, 1),
+                        .b = whole_numbers(turned ? n : k, turned ? k : n, 2),
+                        .bias = whole_numbers(1, n, 3)};
+    struct td_tensor plain = tensor_of(&p.b);
+    p.want = right(&p.a, &p.b, &p.bias, turned);
+    ck_assert_int_eq(td_weight_create(&p.weight, &plain, room), 0);
+    return p;
+}
+
+static void free_product(struct product *p)
+{
+    td_weight_unref(&p->weight);
+    free(p->a.x);
+    free(p->b.x);
+    free(p->bias.x);
+    free(p->want.x);
+}
+
+/* Every implementation that runs here, for a's first m rows; stored: with the stored weight. */
+static void try_rows(const struct product *p, int64_t m, bool stored)
 {
     struct td_run run;
     char why[100];
-    struct td_named args[] = {{"input", {.kind = TD_KIND_tensor, .tensor = *input}},
-                              {"weight", {.kind = TD_KIND_tensor, .tensor = *weight}},
-                              {"bias", {.kind = TD_KIND_tensor, .tensor = *bias}}};
-    ck_assert_int_eq(td_run_bind(&run, op, args, 3, NULL), 0);
+    struct td_tensor input = tensor_of(&p->a), bias = tensor_of(&p->bias),
+                     weight = stored ? *td_weight_tensor(p->weight) : tensor_of(&p->b);
+    input.shape[0] = m;
+    bias.rank = 1;
+    bias.shape[0] = p->bias.cols;
+    struct td_named args[] = {{"input", {.kind = TD_KIND_tensor, .tensor = input}},
+                              {"weight", {.kind = TD_KIND_tensor, .tensor = weight}},
+                              {"bias", {.kind = TD_KIND_tensor, .tensor = bias}}};
+    ck_assert_int_eq(td_run_bind(&run, p->op, args, 3, NULL), 0);
     size_t bytes = td_nbytes(&run.call.out[0]);
     float *out = run.call.out[0].data = malloc(bytes);
     ck_assert_ptr_nonnull(out);
@@ -77,47 +111,37 @@ static void try_rows(const char *op, const struct td_tensor *weight, const struc
             continue;
         memset(out, 0xff, bytes);
         sample_run(row, &run.call);
-        ck_assert_msg(!memcmp(out, want->x, bytes), "%s %s@%s: %lld x %lld x %lld is wrong", op,
-                      row->name, td_isa_name(row->isa), (long long)input->shape[0],
-                      (long long)input->shape[1], (long long)want->cols);
+        ck_assert_msg(!memcmp(out, p->want.x, bytes), "%s %s@%s: %lld x %lld x %lld is wrong",
+                      p->op, row->name, td_isa_name(row->isa), (long long)m, (long long)p->a.cols,
+                      (long long)p->want.cols);
     }
     free(out);
 }
 
-/* Of each number of rows, with the weight stored, and for some as an argument (IND-12). */
+/* Each number of rows with the weight stored, and some with it as an argument (IND-12). */
 START_TEST(test_few_rows)
 {
-    const bool turned = _i % 2;
-    const int64_t k = sizes[_i / 2].k, n = sizes[_i / 2].n;
-    struct matrix a = whole_numbers(ROWS, k, 1), bias = whole_numbers(1, n, 3);
-    struct matrix b = whole_numbers(turned ? n : k, turned ? k : n, 2);
-    struct matrix want = right(&a, &b, &bias, turned);
-    struct td_tensor input = tensor_of(&a), plain = tensor_of(&b), added = tensor_of(&bias);
-    struct td_weight *weight;
-    added.rank = 1;
-    added.shape[0] = n;
-    ck_assert_int_eq(td_weight_create(&weight, &plain, NULL), 0);
+    struct product p = product_of(ROWS, sizes[_i / 2].k, sizes[_i / 2].n, _i % 2, NULL);
     for (int64_t m = 1; m <= ROWS; m++) {
-        input.shape[0] = m;
-        try_rows(turned ? "linear" : "dense", td_weight_tensor(weight), &added, &input, &want);
+        try_rows(&p, m, true);
         if (m <= 13)
-            try_rows(turned ? "linear" : "dense", &plain, &added, &input, &want);
+            try_rows(&p, m, false);
     }
-    td_weight_unref(&weight);
-    free(a.x);
-    free(b.x);
-    free(bias.x);
-    free(want.x);
+    free_product(&p);
 }
 END_TEST
 
-/* Room for the weight itself and for nothing else. */
+struct small_room { /* for the weight itself and nothing else */
+    struct td_weight_room room;
+    bool is_full;
+};
+
 static int take_first(struct td_weight_room *room, size_t bytes, bool kept)
 {
-    static bool taken;
-    (void)room, (void)bytes, (void)kept;
-    int err = taken ? -ENOSPC : 0;
-    taken = true;
+    struct small_room *small = (struct small_room *)(void *)room;
+    int err = small->is_full ? -ENOSPC : 0;
+    (void)bytes, (void)kept;
+    small->is_full = true;
     return err;
 }
 
@@ -130,23 +154,11 @@ static void give_nothing(struct td_weight_room *room, size_t bytes, bool kept)
  * (IND-12). */
 START_TEST(test_no_room)
 {
-    const int64_t k = 600, n = 100;
-    struct td_weight_room room = {take_first, give_nothing};
-    struct matrix a = whole_numbers(8, k, 1), bias = whole_numbers(1, n, 3);
-    struct matrix b = whole_numbers(_i ? n : k, _i ? k : n, 2);
-    struct matrix want = right(&a, &b, &bias, _i);
-    struct td_tensor input = tensor_of(&a), plain = tensor_of(&b), added = tensor_of(&bias);
-    struct td_weight *weight;
-    added.rank = 1;
-    added.shape[0] = n;
-    ck_assert_int_eq(td_weight_create(&weight, &plain, &room), 0);
-    for (input.shape[0] = 1; input.shape[0] <= 8; input.shape[0]++)
-        try_rows(_i ? "linear" : "dense", td_weight_tensor(weight), &added, &input, &want);
-    td_weight_unref(&weight);
-    free(a.x);
-    free(b.x);
-    free(bias.x);
-    free(want.x);
+    struct small_room small = {.room = {take_first, give_nothing}};
+    struct product p = product_of(8, 600, 100, _i, &small.room);
+    for (int64_t m = 1; m <= 8; m++)
+        try_rows(&p, m, true);
+    free_product(&p);
 }
 END_TEST
 
