@@ -200,8 +200,9 @@ struct td_request { /* lives in its own arena */
     struct td_worker *worker; /* borrowed; the one that runs the handler, the request then being
                                  deferred already and replied to in its place; NULL: none does */
     struct td_stop stop;      /* what is computed for it obeys */
-    /* Borrowed, or NULL: set by the server once the client has closed its side. It may have gone,
-       or wait for the response all the same: what is computed already goes on, nothing begins. */
+    /* Borrowed, or NULL: set by the server once the client has closed its side and the request has
+       waited for a second. The client may have gone, or wait for the response all the same: what is
+       computed already goes on, nothing begins. */
     const atomic_bool *gone;
     /* Whether its client has yet to read more than it may have under way, which the response then
        says: to be asked before anything begins. NULL: nobody reads the reply as it is made. */

@@ -50,6 +50,7 @@ static int start_thread(struct td_http *http, struct td_http_thread *thread,
     sa_family_t family = http->listener.address.ss_family;
     unsigned most = at_least_one(http->config.connections / http->n_threads);
     struct td_watch_limits limits = {http->config.idle_s, http->config.transfer_s, (int)most};
+    thread->silent_s = family ? 0 : (unsigned)http->config.idle_s;
     size_t memory = http->service->limits.headers + BESIDE_HEADERS;
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO | MHD_USE_ERROR_LOG;
     if (family == AF_INET6)
@@ -59,7 +60,7 @@ static int start_thread(struct td_http *http, struct td_http_thread *thread,
     struct MHD_OptionItem options[] = {
         {MHD_OPTION_CONNECTION_MEMORY_LIMIT, (intptr_t)memory, NULL},
         {MHD_OPTION_CONNECTION_LIMIT, most, NULL},
-        {MHD_OPTION_CONNECTION_TIMEOUT, family ? 0 : http->config.idle_s, NULL},
+        {MHD_OPTION_CONNECTION_TIMEOUT, (intptr_t)thread->silent_s, NULL},
         {MHD_OPTION_LISTENING_ADDRESS_REUSE, 1, NULL},
         {MHD_OPTION_LISTEN_BACKLOG_SIZE, 1024, NULL},
         {family ? MHD_OPTION_SOCK_ADDR : MHD_OPTION_LISTEN_SOCKET, http->listener.fd,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define IDLE_NS INT64_C(1000000000)
+#define NEVER_S 1000000 /* a timeout: eleven days */
 #define SMALL_BODY (40 * 1024) /* a refused request's is read to its end up to here */
 
 /* Called by the worker that has made the response (or by the handler on our own thread). The
@@ -31,6 +32,17 @@ static void count(struct td_exchange *x)
     x->counted = true;
 }
 
+/* libmicrohttpd (0.9.75) reads from a connection that is resumed before it asks for the response,
+ * and closes it where the client has closed its side meanwhile. Connections whose timeout is not the
+ * daemon's it asks first: so one that is with a worker has another timeout. */
+static void set_asked_first(struct td_exchange *x, bool first)
+{
+    unsigned silent_s = x->thread->silent_s;
+    unsigned other_s = silent_s ? silent_s + 1 : NEVER_S;
+    MHD_set_connection_option(x->connection, MHD_CONNECTION_OPTION_TIMEOUT,
+                              first ? other_s : silent_s);
+}
+
 /* The handler is about to give the request to a worker, which may be done before the handler is
  * back: so the connection is suspended now. */
 static void defer(struct td_request *req)
@@ -40,6 +52,7 @@ static void defer(struct td_request *req)
     atomic_fetch_add(&x->thread->handling, 1);
     atomic_store(&x->state, ST_running);
     MHD_suspend_connection(x->connection);
+    set_asked_first(x, true);
 }
 
 /* ---- requests ---- */
@@ -221,8 +234,10 @@ enum MHD_Result td_http_on_request(void *cls, struct MHD_Connection *connection,
             return td_http_send(x);
         return MHD_YES;
     }
-    if (atomic_load(&x->state) == ST_replied)
+    if (atomic_load(&x->state) == ST_replied) {
+        set_asked_first(x, false);
         return td_http_send(x);
+    }
     if (*size) {
         int err = td_http_upload_take(x, data, *size);
         *size = 0;

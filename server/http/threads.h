@@ -43,6 +43,7 @@ struct td_http_head {   /* what the server itself makes of a head */
 struct td_http_thread { /* the fields without comment are its own */
     struct td_http *http;
     struct MHD_Daemon *daemon;
+    unsigned silent_s; /* the daemon's timeout, or 0: it has none */
     pthread_t thread;
     bool runs;           /* thread was created */
     atomic_bool asleep;  /* cleared by who wakes it */

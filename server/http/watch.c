@@ -37,6 +37,7 @@
 #define DRAIN_IDLE_NS INT64_C(1000000000) /* how long an idle connection is kept then */
 #define LINGER_NS INT64_C(1000000000)     /* for the client's end, after ours */
 #define END_LOOK_NS INT64_C(1000000000)
+#define GONE_NS INT64_C(1000000000)
 #define ROOM_LOOKS 32 /* of idle ones, when one must go */
 
 static void ring_init(struct td_client *ring)
@@ -247,11 +248,13 @@ static bool has_ended(struct td_client *client)
     return again;
 }
 
-/* A request that still waits in a queue is not run then. The client may only have closed its own
- * side; but most that do so have gone, and TCP does not tell. */
-static void note_gone(struct td_client *client)
+/* A request that still waits in a queue, and has for GONE_NS, is not run then. The client may only
+ * have closed its own side; but most that do so and wait for long have gone, and TCP does not tell.
+ */
+static void note_gone(struct td_client *client, int64_t now)
 {
-    ssize_t n = client->phase == TD_PHASE_works ? td_tcp_peek(client) : 1;
+    bool waits = client->phase == TD_PHASE_works && now - client->phase_ns >= GONE_NS;
+    ssize_t n = waits ? td_tcp_peek(client) : 1;
     if (!n || (n < 0 && errno != EAGAIN && errno != EINTR))
         atomic_store(&client->gone, true);
 }
@@ -338,7 +341,7 @@ void td_watch_look(struct td_watch *watch, int64_t now)
         if (has_ended(c) ||
             is_slow(watch, c, pressed || td_peers_is_full(watch->peers, c->peer), now))
             shutdown(c->fd, SHUT_RDWR);
-        note_gone(c);
+        note_gone(c, now);
         c->seen = c->phase;
     }
     look_for_ends(watch, now);

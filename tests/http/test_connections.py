@@ -106,8 +106,23 @@ class Connections(service.ServiceTest):
             self.assertNotIn(f'op="{name}"', said)
 
     def test_half_closed(self):
-        """A client that has nothing more to say may close its side; it is answered all the same,
-        unless its request stands in a queue for long."""
+        """A client that has nothing more to say may close its side; it is answered all the same, also by a worker
+        and while others are connected, unless its request stands in a queue for long."""
+        big = np.ones((300, 300), np.float32)
+        body, headers = service.pack({"self": big, "other": big}, binary=True)
+        by_worker = post(body, *(f"{k}: {v}" for k, v in headers.items()), path="/v1/ops/matmul")
+        live = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        for others in (0, 1, 3):
+            with contextlib.ExitStack() as stack:
+                for _ in range(others):
+                    other = stack.enter_context(self.service.socket())
+                    other.sendall(live)
+                    read_replies(other, 1)
+                for request in (post(ADD), by_worker, live) * 10:
+                    with self.service.socket() as s:
+                        s.sendall(request)
+                        s.shutdown(socket.SHUT_WR)
+                        self.assertEqual(read_replies(s, 1)[0][0][0], 200, (others, request[:30]))
         n = 700
         body = json.dumps({"inputs": [{"name": name, "shape": [n, n], "datatype": "FP32", "data": [1] * n * n}
                                       for name in ("self", "other")], "parameters": {"kernel": "ref"},

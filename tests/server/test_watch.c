@@ -311,6 +311,28 @@ START_TEST(test_half_closed)
 }
 END_TEST
 
+/* Who closes its side while its request waits is taken for gone once that has waited for a second,
+ * and not before; the next request of a connection is another matter. */
+START_TEST(test_gone)
+{
+    begin();
+    td_watch_phase(&watch, client, TD_PHASE_works, 0);
+    ck_assert(is_kept(0, 3 * S));
+    ck_assert(!atomic_load(&client->gone));
+    td_watch_phase(&watch, client, TD_PHASE_works, 3 * S);
+    shutdown(peer, SHUT_WR);
+    usleep(1000);
+    ck_assert(is_kept(3 * S, 4 * S));
+    ck_assert(!atomic_load(&client->gone));
+    td_watch_look(&watch, 4 * S);
+    ck_assert(atomic_load(&client->gone));
+    td_watch_phase(&watch, client, TD_PHASE_sends, 4 * S);
+    ck_assert(!atomic_load(&client->gone));
+    td_watch_remove(&watch, client);
+    td_watch_fini(&watch);
+}
+END_TEST
+
 static int n_heard(void)
 {
     int n = 0;
@@ -375,6 +397,7 @@ int main(void)
                                   test_room,
                                   test_drain,
                                   test_half_closed,
+                                  test_gone,
                                   test_begun};
     return td_run_tests("server_watch", tests, sizeof tests / sizeof *tests);
 }
