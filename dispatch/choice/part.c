@@ -1,14 +1,15 @@
 /* A part of a call, on which rows are timed where the whole would take long: the same call of fewer
- * rows, of its first argument and of its results. Which row is faster hardly depends on how many
- * rows there are, once they are many. */
+ * rows, of its first argument and of its results, and of fewer columns where few rows take long
+ * too. Which row is faster hardly depends on how many there are, once they are many. */
 #include "dispatch/choice/part.h"
 
 #include <math.h>
 #include <string.h>
 
-#define WHOLE_FLOPS 2e8 /* a call of fewer, for each thread, is timed as it is; */
-#define PART_FLOPS 1e8  /* a part has about so many: half a millisecond and more, */
-#define LEAST_ROWS 24   /* and at least so many rows: their number in blocks tells less then */
+#define WHOLE_FLOPS 6e7 /* a call of fewer, for each thread, is timed as it is; */
+#define PART_FLOPS 2e7  /* a part has about so many: a tenth of a millisecond and more, */
+#define LEAST_ROWS 64   /* and at least so many rows: of fewer the weights take as long to read; */
+#define LEAST_SIDE 8    /* in no dimension it is cut to fewer: a window would be at its edge only */
 
 /* Has the operator's rule make the results of the part's arguments. False: it refuses them, or they
  * are not those of the call with other sizes. */
@@ -29,19 +30,29 @@ static bool has_results(struct td_part *part, const struct td_call *call)
     return true;
 }
 
-/* The call with so many rows in a dimension of its first argument. */
-static bool cut(struct td_part *part, const struct td_call *call, int d, int64_t rows, double whole)
+/* The call with a first argument of other sizes. */
+static bool make(struct td_part *part, const struct td_call *call, const int64_t shape[TD_MAX_RANK])
 {
     part->call = *call;
     part->call.problem = NULL;
     part->call.arg = part->arg;
     memcpy(part->arg, call->arg, sizeof *part->arg * (size_t)call->n_args);
-    part->arg[0].tensor.shape[d] = rows;
+    memcpy(part->arg[0].tensor.shape, shape, sizeof part->arg[0].tensor.shape);
     part->arg[0].tensor.stride = NULL;
     if (!has_results(part, call))
         return false;
-    part->times = whole / call->op->flops(&part->call);
-    return part->times > 1.5 && part->times < INFINITY;
+    part->times = call->op->flops(call) / call->op->flops(&part->call);
+    return part->times < INFINITY;
+}
+
+/* To how few a dimension is cut: there are LEAST_ROWS then, with those of the other dimensions. */
+static int64_t least_of(const int64_t *shape, int rank, int d)
+{
+    int64_t others = 1;
+    for (int i = 0; i < rank - 1 && others < LEAST_ROWS; i++)
+        others *= i == d ? 1 : shape[i];
+    int64_t least = (LEAST_ROWS + others - 1) / others;
+    return least < LEAST_SIDE ? LEAST_SIDE : least;
 }
 
 bool td_part_of(const struct td_call *call, struct td_part *part)
@@ -49,13 +60,22 @@ bool td_part_of(const struct td_call *call, struct td_part *part)
     const struct td_tensor *first = call->n_args ? td_arg(call, 0) : NULL;
     double whole =
         call->op->flops ? call->op->flops(call) / (call->threads > 1 ? call->threads : 1) : 0;
+    double left = whole;
+    int64_t shape[TD_MAX_RANK];
     if (!first || first->weight || whole < WHOLE_FLOPS || call->counted)
         return false;
-    for (int d = 0; d < first->rank - 1; d++) {
-        int64_t rows = (int64_t)((double)first->shape[d] * PART_FLOPS / whole);
-        rows = rows < LEAST_ROWS ? LEAST_ROWS : rows;
-        if (2 * rows <= first->shape[d] && cut(part, call, d, rows, call->op->flops(call)))
-            return true;
+    memcpy(shape, first->shape, sizeof shape);
+    for (int d = 0; d < first->rank - 1 && left >= WHOLE_FLOPS; d++) {
+        int64_t rows = (int64_t)((double)shape[d] * PART_FLOPS / left),
+                least = least_of(shape, first->rank, d);
+        rows = rows < least ? least : rows;
+        if (2 * rows > shape[d])
+            continue;
+        shape[d] = rows;
+        if (make(part, call, shape))
+            left = whole / part->times;
+        else
+            shape[d] = first->shape[d];
     }
-    return false;
+    return left < whole && make(part, call, shape);
 }

@@ -14,9 +14,9 @@
 #define SHORT_F32_NS 8000
 
 /* A library's row is timed if it may save in so many calls what that takes: the library compiles
- * its code, reorders weights, and runs three times. */
+ * its code, which takes LIBRARY_NS, packs weights, and runs three times. */
 #define CALLS_TO_PAY 100
-#define LIBRARY_NS 1000000
+#define LIBRARY_NS 2000000
 
 /* Whether one of our rows cannot beat one of the higher level: it is the same code with vectors of
  * half the width, or without vectors. */
@@ -46,15 +46,31 @@ double td_timing_short_ns(const struct td_timing *t)
     return td_row_dtype(&t->copy.call) == TD_f32 ? SHORT_F32_NS : TD_SHORT_NS;
 }
 
+double td_timing_packing_ns(const struct td_timing *t)
+{
+    double bytes = 0;
+    for (int i = 0; i < t->copy.call.n_args; i++)
+        if (t->copy.arg[i].kind == TD_KIND_tensor && t->copy.arg[i].tensor.weight)
+            bytes += (double)td_nbytes(&t->copy.arg[i].tensor);
+    return bytes;
+}
+
 bool td_timing_may_pay(struct td_timing *t, double ns)
 {
     double peak = peak_ns(t), saved = (ns - peak) * t->times * CALLS_TO_PAY;
-    return peak <= 0 || isinf(ns) || saved > LIBRARY_NS + 3 * ns; /* infinite: it has trapped */
+    double cost = LIBRARY_NS + td_timing_packing_ns(t) + 3 * ns;
+    return peak <= 0 || isinf(ns) || saved > cost; /* infinite: it has trapped */
 }
 
 bool td_timing_may_be_short(struct td_timing *t)
 {
     return peak_ns(t) > 0 && peak_ns(t) <= td_timing_short_ns(t);
+}
+
+/* Whether one of our rows, even at a tenth of the peak, takes less than a library's first run. */
+static bool is_light(struct td_timing *t)
+{
+    return peak_ns(t) > 0 && 10 * peak_ns(t) <= LIBRARY_NS;
 }
 
 /* Whether a row that reads its arguments in their own layout, or a library's, is among the rivals.
@@ -118,8 +134,7 @@ void td_rivals_find(struct td_timing *t, const struct td_impl *rows)
         struct td_rival *r = &t->rival[t->n];
         size_t scratch = t->scratch;
         *r = (struct td_rival){.row = row,
-                               .later = !t->asked && row->library &&
-                                        (has_own || td_timing_may_be_short(t))};
+                               .later = !t->asked && row->library && (has_own || is_light(t))};
         if ((!t->asked && !row->library && is_beaten(row->isa, own)) || is_there(t, row) ||
             (!r->later && !td_rival_ask(t, r)))
             continue;
@@ -131,10 +146,10 @@ void td_rivals_find(struct td_timing *t, const struct td_impl *rows)
         has_own = has_own || !row->library;
         if (!row->library && row->isa > own)
             own = row->isa;
-        led = led || (!t->asked && r->prepared.leads);
+        led = led || (!t->asked && t->times <= 1 && r->prepared.leads); /* a part says little */
         t->n++;
     }
     bool alone = t->n == 1 && !t->rival->later;
-    if (t->n && !alone && td_timing_may_be_short(t))
+    if (t->n && !alone && is_light(t))
         put_last(t);
 }

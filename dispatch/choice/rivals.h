@@ -34,8 +34,8 @@ struct td_timing {
 
 /* Finds the rows to be timed, which take the call: not the reference, and, unless a client asked,
  * no rows that cannot win. A library's row that stands behind one of ours is asked when its turn
- * comes. If td_timing_may_be_short, libraries' rows, and rows that copy their data to another
- * layout, are asked and timed after all other rows. */
+ * comes; where our rows take less than a library's first run, that is after all of ours. If
+ * td_timing_may_be_short, rows that copy their data to another layout come last, too. */
 void td_rivals_find(struct td_timing *t, const struct td_impl *rows);
 /* Asks the rival's row whether it takes the call. False: it does not, or is not to be timed. */
 bool td_rival_ask(struct td_timing *t, struct td_rival *r);
@@ -46,6 +46,8 @@ double td_timing_near_peak_ns(struct td_timing *t);
 /* If one of our rows takes no longer than this, no library's row is asked after it, and none of
  * ours that copies its data to another layout. */
 double td_timing_short_ns(const struct td_timing *t);
+/* Nanoseconds in which a row packs the call's weights, at most: one a byte. */
+double td_timing_packing_ns(const struct td_timing *t);
 /* Whether a library's row that came to the CPU's peak would make up for its trial in a hundred
  * calls, beside a row that takes ns. True where the peak is not known. */
 bool td_timing_may_pay(struct td_timing *t, double ns);

@@ -48,15 +48,10 @@ static double time_runs(struct td_timing *t, struct td_rival *r, int times)
     return (now_ns(t) - begin) / times;
 }
 
-/* Nanoseconds that a row may take beyond HOPELESS times the best: it may pack weights, which takes
- * less than 1 ns a byte. */
+/* Nanoseconds that a row may take beyond HOPELESS times the best. */
 static double slack_of(const struct td_timing *t)
 {
-    double bytes = 0;
-    for (int i = 0; i < t->copy.call.n_args; i++)
-        if (t->copy.arg[i].kind == TD_KIND_tensor && t->copy.arg[i].tensor.weight)
-            bytes += (double)td_nbytes(&t->copy.arg[i].tensor);
-    return SLACK_NS + bytes;
+    return SLACK_NS + td_timing_packing_ns(t);
 }
 
 /* The time of one run that is stopped after most ns, so that a slow row costs little. A run that

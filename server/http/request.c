@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define IDLE_NS INT64_C(1000000000)
-#define NEVER_S 1000000 /* a timeout: eleven days */
+#define NEVER_S 1000000        /* a timeout: eleven days */
 #define SMALL_BODY (40 * 1024) /* a refused request's is read to its end up to here */
 
 /* Called by the worker that has made the response (or by the handler on our own thread). The
@@ -33,8 +33,8 @@ static void count(struct td_exchange *x)
 }
 
 /* libmicrohttpd (0.9.75) reads from a connection that is resumed before it asks for the response,
- * and closes it where the client has closed its side meanwhile. Connections whose timeout is not the
- * daemon's it asks first: so one that is with a worker has another timeout. */
+ * and closes it where the client has closed its side meanwhile. Connections whose timeout is not
+ * the daemon's it asks first: so one that is with a worker has another timeout. */
 static void set_asked_first(struct td_exchange *x, bool first)
 {
     unsigned silent_s = x->thread->silent_s;

@@ -1,8 +1,11 @@
 /* Parts of calls, on which rows are timed where the whole would take long. */
 #include "dispatch/choice/kinds.h"
 #include "dispatch/choice/part.h"
+#include "dispatch/choice/peaks.h"
 #include "pools/pools.h"
 #include "tests/dispatch/dispatch_test.h"
+
+#include <time.h>
 
 static int64_t rows_ran;
 static double each = 1e6;       /* operations an element */
@@ -79,7 +82,7 @@ static const struct td_call *bound_to(struct bound *b, int rank, const int64_t *
 }
 
 /* The first dimension whose sizes the rule takes and that is long enough, but never the last; a
- * part has 1e8 operations for each thread, and 24 rows at least (JIT-6). */
+ * part has 2e7 operations for each thread, and 8 of that dimension and 64 rows at least (JIT-6). */
 START_TEST(test_dimension)
 {
     static const struct {
@@ -87,13 +90,15 @@ START_TEST(test_dimension)
         int64_t shape[3], rows;
         double each;
     } cases[] = {
-        {3, 1, 0, {50000, 100, 2}, 500, 1e3},   /* 1e10 operations */
-        {3, 2, 0, {50000, 100, 2}, 1000, 1e3},  /* as many for each of two */
-        {3, 1, 0, {48, 100, 2}, 24, 1e6},       /* 9.6e9: no fewer than 24 */
-        {3, 1, 2, {47, 100, 2}, 0, 1e6},        /* fewer than twice 24, and the next is refused */
-        {2, 1, 1, {3, 100}, 0, 1e9},            /* the last is none of rows */
-        {3, 1, 0, {50000, 100, 2}, 0, 19},      /* 1.9e8: not worth it */
-        {3, 1, 0, {50000, 100, 2}, 25000, 20.}, /* 2e8 */
+        {3, 1, 0, {50000, 100, 2}, 100, 1e3},  /* 1e10 operations */
+        {3, 2, 0, {50000, 100, 2}, 200, 1e3},  /* as many for each of two */
+        {3, 1, 0, {48, 100, 2}, 8, 1e6},       /* 9.6e9: no fewer than 8 */
+        {3, 1, 2, {15, 100, 2}, 0, 1e6},       /* fewer than twice 8, and the next is refused */
+        {2, 1, 0, {128, 100}, 64, 1e8},        /* no fewer than 64 rows in all */
+        {2, 1, 0, {127, 100}, 0, 1e8},         /* fewer than twice 64 */
+        {2, 1, 1, {3, 100}, 0, 1e9},           /* the last is none of rows */
+        {3, 1, 0, {50000, 100, 2}, 0, 5.9},    /* 5.9e7: not worth it */
+        {3, 1, 0, {50000, 100, 2}, 16666, 6.}, /* 6e7 */
         {1, 1, 0, {50000}, 0, 1e6},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -134,13 +139,36 @@ START_TEST(test_second)
     ck_assert(!td_part_of(call, &part));
     ck_assert_int_eq(*problem.text, 0);
     any = true;
-    call = bound_to(&b, 3, (const int64_t[]){3, 5000, 20}, 1); /* 3e10 operations */
+    call = bound_to(&b, 3, (const int64_t[]){2, 5000, 20}, 1); /* 2e10 operations */
     b.arg[0].tensor.stride = strides;
     ck_assert(td_part_of(call, &part));
     ck_assert_ptr_null(part.call.arg[0].tensor.stride);
     ck_assert_ptr_eq(b.arg[0].tensor.stride, strides);
-    ck_assert_int_eq(part.call.arg[0].tensor.shape[0], 3);
-    ck_assert_int_eq(part.call.arg[0].tensor.shape[1], 24);
+    ck_assert_int_eq(part.call.arg[0].tensor.shape[0], 2);
+    ck_assert_int_eq(part.call.arg[0].tensor.shape[1], 32); /* 64 rows in all */
+    any = false;
+}
+END_TEST
+
+/* Of two dimensions, where few of the first take long too; the last stays (JIT-6). */
+START_TEST(test_both)
+{
+    struct bound b;
+    struct td_part part;
+    each = 1e5;
+    any = true;
+    const struct td_call *call = bound_to(&b, 3, (const int64_t[]){500, 300, 20}, 1);
+    ck_assert(td_part_of(call, &part));
+    for (int d = 0; d < 3; d++) {
+        ck_assert_int_eq(part.call.arg[0].tensor.shape[d], d < 2 ? 8 : 20);
+        ck_assert_int_eq(part.call.out[0].shape[d], d < 2 ? 8 : 20);
+    }
+    ck_assert_double_eq_tol(part.times, 500. * 300 / 64, 1e-6);
+    each = 40; /* 1.2e8 operations: one dimension is enough */
+    call = bound_to(&b, 3, (const int64_t[]){500, 300, 20}, 1);
+    ck_assert(td_part_of(call, &part));
+    ck_assert_int_eq(part.call.arg[0].tensor.shape[0], 83);
+    ck_assert_int_eq(part.call.arg[0].tensor.shape[1], 300);
     any = false;
 }
 END_TEST
@@ -210,15 +238,67 @@ START_TEST(test_trial)
     each = 1e5;
     const struct td_call *call = bound_to(&b, 3, (const int64_t[]){500, 100, 2}, 1);
     ck_assert(td_try_rows(rows, call, false, &m));
-    ck_assert_int_eq(rows_ran, 24);
+    ck_assert_int_eq(rows_ran, 8);
     ck_assert_double_eq(m.flops, 1e10);
     ck_assert(td_try_rows(rows, call, true, &m));
     ck_assert_int_eq(rows_ran, 500);
 }
 END_TEST
 
+static int library_asked;
+
+static const char *takes_asked(const struct td_call *call, struct td_prepared *prepared)
+{
+    (void)call, (void)prepared;
+    library_asked++;
+    return NULL;
+}
+
+static const char *takes_and_leads(const struct td_call *call, struct td_prepared *prepared)
+{
+    (void)call;
+    prepared->leads = true;
+    return NULL;
+}
+
+/* Takes half as long again as the CPU's peak would. */
+static void spin(const struct td_call *call)
+{
+    double s = 1.5 * flops(call) / td_peaks_glance();
+    for (clock_t begin = clock(); clock() - begin < s * CLOCKS_PER_SEC;)
+        ;
+    toy_run(call);
+}
+
+/* A row that leads a part may not lead the whole: a library is asked behind it (JIT-6). */
+START_TEST(test_leads)
+{
+    static const struct td_impl led[] = {
+        {.name = "own", .run = spin, .dtypes = TD_ALL, .prepare = takes_and_leads},
+        {.name = "library",
+         .run = run_rows,
+         .dtypes = TD_ALL,
+         .library = true,
+         .prepare = takes_asked},
+        {.name = "ref", .run = toy_run, .dtypes = TD_ALL},
+        {0}};
+    struct bound b;
+    struct td_measured m;
+    start();
+    each = 590; /* 5.9e7 operations: timed as it is */
+    ck_assert(td_try_rows(led, bound_to(&b, 3, (const int64_t[]){500, 100, 2}, 1), false, &m));
+    ck_assert_int_eq(m.n, 1);
+    ck_assert_int_eq(library_asked, 0);
+    each = 600;
+    ck_assert(td_try_rows(led, bound_to(&b, 3, (const int64_t[]){500, 100, 2}, 1), false, &m));
+    ck_assert_int_eq(m.n, 2);
+    ck_assert_int_eq(library_asked, 1);
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {test_dimension, test_second, test_no_less, test_none, test_trial};
+    const TTest *const tests[] = {test_dimension, test_second, test_both, test_no_less,
+                                  test_none,      test_trial,  test_leads};
     return td_run_tests("part", tests, sizeof tests / sizeof *tests);
 }

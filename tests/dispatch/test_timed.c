@@ -383,9 +383,9 @@ END_TEST
 START_TEST(test_times)
 {
     begin();
-    each = 1e5; /* 1e10 operations, of which 24 rows are a part */
+    each = 1e5; /* 1e10 operations, of which 64 rows are a part */
     try(own, 1, 30000, 40000, 0);
-    ck_assert_double_eq_tol(m.tried[1].us, 40 * 500. / 24, 1e-9);
+    ck_assert_double_eq_tol(m.tried[1].us, 40 * 500. / 64, 1e-9);
     ck_assert(try_asked(own, 1, true, 30000, 40000, 0));
     ck_assert_double_eq(m.tried[1].us, 40);
 }

@@ -229,10 +229,17 @@ START_TEST(test_pay)
         rows[4],
         {0}};
     struct td_timing t = {.peak_ns = 10000, .times = 1};
-    ck_assert(!td_timing_may_pay(&t, 20500));
-    ck_assert(td_timing_may_pay(&t, 21000));
+    ck_assert(!td_timing_may_pay(&t, 30500));
+    ck_assert(td_timing_may_pay(&t, 31000));
+    t.copy.arg[0] = (struct td_value){
+        .kind = TD_KIND_tensor,
+        .tensor = {.dtype = TD_f32, .rank = 1, .shape = {250000}, .weight = (void *)&t}};
+    t.copy.call.n_args = 1; /* a million bytes to pack */
+    ck_assert(!td_timing_may_pay(&t, 40500));
+    ck_assert(td_timing_may_pay(&t, 41500));
+    t.copy.call.n_args = 0;
     t.times = 2; /* of a part, of which a call has two */
-    ck_assert(td_timing_may_pay(&t, 15500));
+    ck_assert(td_timing_may_pay(&t, 20500));
     ck_assert(td_timing_may_pay(&t, INFINITY));
     t.peak_ns = 0;
     ck_assert(td_timing_may_pay(&t, 10));
