@@ -114,44 +114,41 @@ typedef void results_of(const struct conv_row *r, int64_t x, int64_t v);
     {                                                                                              \
         results(r, x, v, n, vectors);                                                              \
     }
-#if TD_VBYTES == 64
-#define EACH_TILE(does) does(12) does(8) does(7) does(4) does(2) does(1)
-#else
-#define EACH_TILE(does) does(6) does(4) does(2) does(1)
-#endif
-#define BOTH(n) RESULTS(n, 1) RESULTS(n, 2)
-EACH_TILE(BOTH)
-#if WIDE > TILE
-RESULTS(12, 1)
+#define LOW(does, vectors)                                                                         \
+    does(1, vectors) does(2, vectors) does(3, vectors) does(4, vectors) does(5, vectors)           \
+        does(6, vectors)
+#define HIGH(does, vectors)                                                                        \
+    does(7, vectors) does(8, vectors) does(9, vectors) does(10, vectors) does(11, vectors)         \
+        does(12, vectors)
+LOW(RESULTS, 1)
+HIGH(RESULTS, 1)
+LOW(RESULTS, 2)
+#if TILE == 12
+    HIGH(RESULTS, 2)
 #endif
 
-static const struct {
-    int n;
-    results_of *way[2];
-} tiles[] = {
-#if WIDE > TILE
-    {WIDE, {results_12_1}}, /* more than any tile of two vectors has to be */
+#define WAY(n, vectors) results_##n##_##vectors,
+        static results_of *const ways[2][WIDE] = {
+            {LOW(WAY, 1) HIGH(WAY, 1)},
+#if TILE == 12
+            {LOW(WAY, 2) HIGH(WAY, 2)},
+#else
+        {LOW(WAY, 2)},
 #endif
-#define WAY(n) {n, {results_##n##_1, results_##n##_2}},
-    EACH_TILE(WAY)};
+};
 
 /* ---- rows ---- */
 
-/* A row's results of a panel, in tiles of about the same size. A tile that is wider than what is
- * left begins earlier, and computes some results again. */
+/* A row's results of a panel, in tiles of about the same size: small ones have too few sums, which
+ * wait for each other. */
 static void panel(const struct conv_row *r, int64_t v)
 {
     const int64_t size = r->job->c->size[1];
     const int way = v + 1 < r->job->vectors, most = way ? TILE : WIDE;
     for (int64_t x = 0, n; x < size; x += n) {
-        int64_t left = size - x, count = (left + most - 1) / most,
-                each = (left + count - 1) / count;
-        int i = 0;
-        while (tiles[i].n > size || (tiles[i].n > each && tiles[i + 1].n >= each))
-            i++;
-        n = tiles[i].n;
-        x = n > left ? size - n : x;
-        tiles[i].way[way](r, x, v);
+        int64_t left = size - x, count = (left + most - 1) / most;
+        n = (left + count - 1) / count;
+        ways[way][n - 1](r, x, v);
     }
 }
 
