@@ -27,6 +27,16 @@ static bool pays(const struct td_conv *c, int w)
     return depthwise || (n > VECTOR && 4 * n >= 3 * filled && td_conv_positions(c) > 1);
 }
 
+/* Makes as many strips of so many rows, none larger than it is, as give slots equal shares. */
+static void share_strips(struct td_laid *cut, int64_t images, int64_t rows)
+{
+    int64_t strips = (rows + cut->strip - 1) / cut->strip;
+    while (strips < rows && images * strips % cut->slots)
+        strips++;
+    cut->strip = (rows + strips - 1) / strips;
+    cut->strips = (rows + cut->strip - 1) / cut->strip;
+}
+
 /* Large strides, reaches and paddings, which hardly anybody has, would be laid out mostly in vain.
  */
 bool td_conv_cut_laid(const struct td_conv *c, int threads, struct td_laid *cut)
@@ -48,11 +58,11 @@ bool td_conv_cut_laid(const struct td_conv *c, int threads, struct td_laid *cut)
         return false;
     int64_t rows = (n == 1 ? FIRST : SECOND) / n / cut->row,
             most = (rows - extent) / c->stride[h] + 1;
-    cut->strip = rows < extent ? 1 : most < c->size[h] ? most : c->size[h];
-    cut->strips = (c->size[h] + cut->strip - 1) / cut->strip;
-    cut->rows = (cut->strip - 1) * c->stride[h] + extent;
     double worth = (double)td_numel(c->out) * (double)cut->positions / GRAIN;
     cut->slots = threads < 1 ? 1 : worth < threads ? 1 + (int)worth : threads;
+    cut->strip = rows < extent ? 1 : most < c->size[h] ? most : c->size[h];
+    share_strips(cut, c->images * c->groups, c->size[h]);
+    cut->rows = (cut->strip - 1) * c->stride[h] + extent;
     cut->at = (size_t)fill(cut->line + n * cut->rows * cut->row, 16) * sizeof(float);
     cut->weight = cut->at + (size_t)fill(cut->positions, 16) * sizeof(int32_t);
     cut->slot = cut->weight;
@@ -172,6 +182,13 @@ void td_conv_turn(const struct td_conv *c, struct td_conv *last)
     last->dims = 2;
 }
 
+/* Whether channels fill vectors of any level, those of the input at least one: then what is turned
+ * is summed in so much less time than what is laid out that turning pays. */
+static bool fill_vectors(const struct td_conv *c)
+{
+    return c->in_channels >= VECTOR && 8 * c->out_channels >= 7 * fill(c->out_channels, VECTOR);
+}
+
 const char *td_conv_turned_prepare(const struct td_call *call, struct td_prepared *prepared)
 {
     struct td_conv c, last;
@@ -185,9 +202,10 @@ const char *td_conv_turned_prepare(const struct td_call *call, struct td_prepare
     td_conv_turn(&c, &last);
     if (!td_conv_is_direct(&last))
         return "it cannot be computed with channels last where it lies";
-    if (td_conv_cut_laid(&c, call->threads, &laid))
-        return "its rows fill vectors";
-    prepared->leads = !td_conv_is_narrow(&last) && is_brief(call, &c);
+    const bool laid_out = td_conv_cut_laid(&c, call->threads, &laid);
+    if (laid_out && !fill_vectors(&c))
+        return "its rows fill vectors, and its channels do not";
+    prepared->leads = !laid_out && !td_conv_is_narrow(&last) && is_brief(call, &c);
     prepared->scratch =
         td_conv_direct_scratch(&last) + td_conv_turned(c.input) + td_conv_turned(c.out);
     return NULL;

@@ -124,29 +124,28 @@ LOW(RESULTS, 1)
 HIGH(RESULTS, 1)
 LOW(RESULTS, 2)
 #if TILE == 12
-    HIGH(RESULTS, 2)
+HIGH(RESULTS, 2)
 #endif
 
 #define WAY(n, vectors) results_##n##_##vectors,
-        static results_of *const ways[2][WIDE] = {
-            {LOW(WAY, 1) HIGH(WAY, 1)},
+static results_of *const ways[2][WIDE] = {
+    {LOW(WAY, 1) HIGH(WAY, 1)},
 #if TILE == 12
-            {LOW(WAY, 2) HIGH(WAY, 2)},
+    {LOW(WAY, 2) HIGH(WAY, 2)},
 #else
-        {LOW(WAY, 2)},
+    {LOW(WAY, 2)},
 #endif
 };
 
 /* ---- rows ---- */
 
-/* A row's results of a panel, in tiles of about the same size: small ones have too few sums, which
- * wait for each other. */
-static void panel(const struct conv_row *r, int64_t v)
+/* A row's results from x to end of a panel, in tiles of about the same size: small ones have too
+ * few sums, which wait for each other. */
+static void panel(const struct conv_row *r, int64_t v, int64_t x, int64_t end)
 {
-    const int64_t size = r->job->c->size[1];
     const int way = v + 1 < r->job->vectors, most = way ? TILE : WIDE;
-    for (int64_t x = 0, n; x < size; x += n) {
-        int64_t left = size - x, count = (left + most - 1) / most;
+    for (int64_t n; x < end; x += n) {
+        int64_t left = end - x, count = (left + most - 1) / most;
         n = (left + count - 1) / count;
         ways[way][n - 1](r, x, v);
     }
@@ -157,25 +156,30 @@ static void panel(const struct conv_row *r, int64_t v)
 struct job {
     struct conv_last last;
     int64_t rows, block, panels; /* of the result, images after each other; rows in a block */
+    int64_t parts;               /* of a row, where there are few of them for the threads */
 };
 
-/* Items are a panel of a block of rows. */
-static void items(void *arg, int64_t begin, int64_t end)
+/* A part of the columns of a panel of a block of rows. */
+static void compute(const struct job *job, int64_t item)
 {
-    const struct job *job = arg;
     const struct conv_last *last = &job->last;
     const int64_t channels = last->channels, size = last->c->size[1], width = 2 * TD_LANES;
-    for (int64_t item = begin; item < end && !td_stopped(); item++) {
-        int64_t at = item % job->panels * width, left = channels - at;
-        int64_t number = item / job->panels * job->block, after = number + job->block;
-        for (after = after < job->rows ? after : job->rows; number < after && !td_stopped();
-             number++) {
-            struct conv_row r = conv_row_of(last, number);
-            panel(&r, at / TD_LANES);
-            conv_posts_late(&last->posts, number * size * channels + at, size,
-                            left < width ? left : width);
-        }
+    int64_t part = item % job->parts, at = item / job->parts % job->panels * width;
+    int64_t x = size * part / job->parts, end = size * (part + 1) / job->parts;
+    int64_t number = item / job->parts / job->panels * job->block, after = number + job->block;
+    after = after < job->rows ? after : job->rows;
+    for (; number < after && !td_stopped(); number++) {
+        struct conv_row r = conv_row_of(last, number);
+        panel(&r, at / TD_LANES, x, end);
+        conv_posts_late(&last->posts, (number * size + x) * channels + at, end - x,
+                        channels - at < width ? channels - at : width);
     }
+}
+
+static void items(void *arg, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end && !td_stopped(); i++)
+        compute(arg, i);
 }
 
 #define NEAR (3 << 17) /* bytes that stay in a second-level cache, beside others */
@@ -193,6 +197,15 @@ static int64_t block_of(const struct td_conv *c, const struct job *job, int thre
     return rows < job->rows ? rows : job->rows;
 }
 
+/* Into how many parts rows are cut, so that each thread has several items: no part is narrower
+ * than two tiles. */
+static int64_t parts_of(const struct td_conv *c, int64_t n, int threads)
+{
+    int64_t wanted = threads > 1 ? (4 * threads + n - 1) / n : 1, most = c->size[1] / (2 * TILE);
+    wanted = wanted < most ? wanted : most;
+    return wanted < 1 ? 1 : wanted;
+}
+
 void TD_NAME(conv_direct)(const struct td_conv *c, int threads, void *scratch)
 {
     static const char name[] = {'s', 'i', 'm', 'd', ' ', 'd', 'i', 'r', 'e', 'c', 't', 0};
@@ -202,7 +215,8 @@ void TD_NAME(conv_direct)(const struct td_conv *c, int threads, void *scratch)
     conv_last_pack(last, lay_out, "dir", name, undo, scratch);
     job.panels = (last->vectors + 1) / 2;
     job.block = block_of(c, &job, threads);
-    int64_t blocks = (job.rows + job.block - 1) / job.block;
-    int64_t each = job.block * c->size[1] * last->positions * 2 * TD_LANES;
-    td_parallel(threads, blocks * job.panels, 1 + (1 << 16) / each, items, &job);
+    int64_t whole = (job.rows + job.block - 1) / job.block * job.panels;
+    job.parts = parts_of(c, whole, threads);
+    int64_t each = job.block * c->size[1] * last->positions * 2 * TD_LANES / job.parts;
+    td_parallel(threads, whole * job.parts, 1 + (1 << 16) / each, items, &job);
 }

@@ -36,8 +36,10 @@ static float value_of(const struct td_call *call, const struct shape *s, int y, 
     return sum;
 }
 
+static bool opened; /* the first kernel that was judged has opened a team */
+
 /* How many kernels were judged. */
-static int judge(const struct shape *s, const char *level)
+static int judge(const struct shape *s, const char *level, int threads)
 {
     char pattern[300];
     struct sample sample;
@@ -53,6 +55,7 @@ static int judge(const struct shape *s, const char *level)
     struct td_call *call = &sample.run.call;
     int height = (s->height + 2 * s->padding - s->kernel) / s->stride + 1;
     int width = (s->width + 2 * s->padding - s->kernel) / s->stride + 1;
+    call->threads = threads;
     for (int i = 0; i < 3; i++)
         fill(&call->arg[i].tensor, (uint64_t)(i + 1));
     for (const struct td_impl *impl = call->op->impls; impl->run; impl++) {
@@ -60,7 +63,9 @@ static int judge(const struct shape *s, const char *level)
             continue;
         float *out = call->out[0].data;
         memset(out, 0x77, td_nbytes(&call->out[0]));
+        unsigned before = td_teams_opened();
         ck_assert_int_eq(sample_run(impl, call), 0);
+        opened = n ? opened : td_teams_opened() != before;
         for (int y = 0; y < height; y++)
             for (int x = 0; x < width; x++)
                 for (int c = 0; c < s->outs; c++, out++)
@@ -89,14 +94,35 @@ START_TEST(test_widths)
             s.padding = s.kernel / 2;
             s.width = (width - 1) * s.stride + s.kernel - 2 * s.padding;
             for (int level = 0; level < 3 && s.width > 0; level++)
-                judged += judge(&s, levels[level]);
+                judged += judge(&s, levels[level], 1);
         }
     ck_assert_int_ge(judged, 180); /* those of DEFAULT */
 }
 END_TEST
 
+static void nothing(void *arg, int64_t begin, int64_t end)
+{
+    (void)arg, (void)begin, (void)end;
+}
+
+/* A single row of few channels is cut into parts for several threads, at any place (IND-40). */
+START_TEST(test_parts)
+{
+    const unsigned before = td_teams_opened();
+    td_parallel(2, 1000, 1, nothing, NULL);
+    const bool teams = td_teams_opened() != before; /* without OpenMP there are none */
+    sample_start();
+    for (int threads = 1; threads <= 4; threads++)
+        for (int width = 480; width < 490; width++) {
+            struct shape s = {64, 8, 1, width, 3, 1, 1}; /* a panel at any level */
+            ck_assert_int_gt(judge(&s, "DEFAULT", threads), 0);
+            ck_assert_int_eq(opened, teams && threads > 1);
+        }
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {test_widths};
-    return td_run_tests("direct", tests, 1);
+    const TTest *const tests[] = {test_widths, test_parts};
+    return td_run_tests("direct", tests, 2);
 }

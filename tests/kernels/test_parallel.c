@@ -1,6 +1,7 @@
-/* Tests when kernels/parallel.c splits a loop over threads, and how evenly GEMM plans, attention
- * and copies divide their work among them. */
+/* Tests when kernels/parallel.c splits a loop over threads, and how evenly GEMM plans, attention,
+ * convolutions and copies divide their work among them. */
 #include "kernels/attention/attention.h"
+#include "kernels/convolution/convolution.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/kernels.h"
 #include "kernels/move/move.h"
@@ -129,6 +130,43 @@ START_TEST(test_attention_is_shared)
 }
 END_TEST
 
+/* Strips of a convolution whose rows are laid out hold every row once, are about equal, and no
+ * thread has more than its part of the rows, but for one of each strip (IND-40). */
+START_TEST(test_strips_are_shared)
+{
+    int shared = 0;
+    for (int threads = 1; threads <= 5; threads++)
+        for (int64_t height = 1; height <= 130; height++)
+            for (int64_t images = 1; images <= 3; images++) {
+                struct td_tensor in = {.dtype = TD_f32}, out = {.dtype = TD_f32, .rank = 4};
+                struct td_conv c = {.input = &in, .weight = &in, .out = &out, .dims = 2};
+                c.images = images;
+                c.groups = 1;
+                c.in_channels = 8;
+                c.out_channels = 128;
+                memcpy(out.shape, (int64_t[]){images, 128, height, 64}, 4 * sizeof(int64_t));
+                for (int d = 0; d < 2; d++) {
+                    c.in[d] = c.size[d] = d ? 64 : height;
+                    c.kernel[d] = 3;
+                    c.stride[d] = c.dilation[d] = c.padding[d] = 1;
+                }
+                struct td_laid cut;
+                ck_assert(td_conv_cut_laid(&c, threads, &cut));
+                int64_t last = height - (cut.strips - 1) * cut.strip;
+                ck_assert(last > 0 && last <= cut.strip && cut.strip < 64);
+                ck_assert_int_ge(last, cut.strip - cut.strips);
+                ck_assert_int_le(cut.slots, threads);
+                int64_t strips = (images * cut.strips + cut.slots - 1) / cut.slots;
+                int64_t ideal = (images * height + cut.slots - 1) / cut.slots;
+                ck_assert_msg(strips * cut.strip <= ideal + strips,
+                              "%ld rows of %ld images on %d: %ld strips", (long)height,
+                              (long)images, threads, (long)cut.strips);
+                shared += cut.slots > 1;
+            }
+    ck_assert_int_gt(shared, 1000);
+}
+END_TEST
+
 /* Copies of one long run, and of a few, are shared, and none loses an element. */
 START_TEST(test_long_copies_are_shared)
 {
@@ -162,7 +200,8 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_each_once, test_brief, test_products_are_shared,
-                                  test_attention_is_shared, test_long_copies_are_shared};
-    return td_run_tests("parallel", tests, 5);
+    const TTest *const tests[] = {test_each_once,           test_brief,
+                                  test_products_are_shared, test_attention_is_shared,
+                                  test_strips_are_shared,   test_long_copies_are_shared};
+    return td_run_tests("parallel", tests, sizeof tests / sizeof *tests);
 }

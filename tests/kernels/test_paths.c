@@ -144,6 +144,34 @@ START_TEST(test_brief)
     ck_assert(leads(turned, "conv2d", "input=[1,8,750,4] weight=[50,8,5,5] padding=[2,2]", false));
     ck_assert(!leads(turned, "conv2d", "input=[1,8,751,4] weight=[50,8,5,5] padding=[2,2]", false));
     ck_assert(!leads(turned, "conv2d", "input=[1,8,50,4] weight=[8,8,5,5] padding=[2,2]", false));
+    ck_assert(!leads(turned, "conv2d", "input=[1,16,9,24] weight=[28,16,3,3] padding=[1,1]", true));
+}
+END_TEST
+
+/* Rows that fill vectors are turned where their channels do, too (JIT-6). */
+START_TEST(test_turned)
+{
+    static const struct {
+        const char *pattern;
+        bool turned;
+    } cases[] = {
+        {"input=[1,15,9,24] weight=[32,15,3,3] padding=[1,1]", false}, /* few channels */
+        {"input=[1,16,9,24] weight=[32,16,3,3] padding=[1,1]", true},
+        {"input=[1,16,9,24] weight=[28,16,3,3] padding=[1,1]", true}, /* seven eighths */
+        {"input=[1,16,9,24] weight=[27,16,3,3] padding=[1,1]", false},
+        {"input=[1,15,9,23] weight=[27,15,3,3] padding=[1,1]", true}, /* rows do not fill any */
+    };
+    sample_start();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sample s;
+        struct td_prepared prepared = {0};
+        int err = sample_init(&s, "conv2d", cases[i].pattern, (struct td_sizes){0}, TD_f32,
+                              SAMPLE_PLAIN, 1);
+        ck_assert_msg(!err, "%s: %s", cases[i].pattern, s.run.problem.text);
+        const char *no = td_conv_turned_prepare(&s.run.call, &prepared);
+        ck_assert_msg(!no == cases[i].turned, "%s: %s", cases[i].pattern, no ? no : "turned");
+        sample_fini(&s);
+    }
 }
 END_TEST
 
@@ -210,6 +238,6 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_few_rows, test_brief, test_columns};
+    const TTest *const tests[] = {test_few_rows, test_brief, test_turned, test_columns};
     return td_run_tests("paths", tests, sizeof tests / sizeof *tests);
 }
