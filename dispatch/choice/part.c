@@ -9,7 +9,8 @@
 #define WHOLE_FLOPS 6e7 /* a call of fewer, for each thread, is timed as it is; */
 #define PART_FLOPS 2e7  /* a part has about so many: a tenth of a millisecond and more, */
 #define LEAST_ROWS 64   /* and at least so many rows: of fewer the weights take as long to read; */
-#define LEAST_SIDE 8    /* in no dimension it is cut to fewer: a window would be at its edge only */
+#define MANY_ROWS 256   /* so many where a second dimension is cut: Winograd's wants many */
+#define LEAST_SIDE 8    /* no dimension is cut to fewer: nearly every window would touch an edge */
 
 /* Has the operator's rule make the results of the part's arguments. False: it refuses them, or they
  * are not those of the call with other sizes. */
@@ -45,13 +46,14 @@ static bool make(struct td_part *part, const struct td_call *call, const int64_t
     return part->times < INFINITY;
 }
 
-/* To how few a dimension is cut: there are LEAST_ROWS then, with those of the other dimensions. */
-static int64_t least_of(const int64_t *shape, int rank, int d)
+/* To how few a dimension is cut: with the other dimensions, none of which is 0, there are so many
+ * rows then. */
+static int64_t least_of(const int64_t *shape, int rank, int d, int64_t rows)
 {
     int64_t others = 1;
-    for (int i = 0; i < rank - 1 && others < LEAST_ROWS; i++)
+    for (int i = 0; i < rank - 1 && others < rows; i++)
         others *= i == d ? 1 : shape[i];
-    int64_t least = (LEAST_ROWS + others - 1) / others;
+    int64_t least = (rows + others - 1) / others;
     return least < LEAST_SIDE ? LEAST_SIDE : least;
 }
 
@@ -62,12 +64,12 @@ bool td_part_of(const struct td_call *call, struct td_part *part)
         call->op->flops ? call->op->flops(call) / (call->threads > 1 ? call->threads : 1) : 0;
     double left = whole;
     int64_t shape[TD_MAX_RANK];
-    if (!first || first->weight || whole < WHOLE_FLOPS || call->counted)
+    if (!first || first->weight || !td_numel(first) || whole < WHOLE_FLOPS || call->counted)
         return false;
     memcpy(shape, first->shape, sizeof shape);
     for (int d = 0; d < first->rank - 1 && left >= WHOLE_FLOPS; d++) {
         int64_t rows = (int64_t)((double)shape[d] * PART_FLOPS / left),
-                least = least_of(shape, first->rank, d);
+                least = least_of(shape, first->rank, d, left < whole ? MANY_ROWS : LEAST_ROWS);
         rows = rows < least ? least : rows;
         if (2 * rows > shape[d])
             continue;
@@ -77,5 +79,5 @@ bool td_part_of(const struct td_call *call, struct td_part *part)
         else
             shape[d] = first->shape[d];
     }
-    return left < whole && make(part, call, shape);
+    return left * 1.5 < whole && make(part, call, shape);
 }

@@ -124,6 +124,17 @@ static void put_last(struct td_timing *t)
         t->n = 0;
 }
 
+/* Whether a row that leads what is timed leads the call, of which that may be a part. */
+static bool leads_whole(const struct td_timing *t, const struct td_impl *row)
+{
+    struct td_prepared prepared = {.only_look = true};
+    if (t->times <= 1)
+        return true;
+    bool leads = !td_row_objection(t->whole, row, &prepared) && prepared.leads;
+    td_prepared_release(&prepared);
+    return leads;
+}
+
 void td_rivals_find(struct td_timing *t, const struct td_impl *rows)
 {
     enum td_isa own = TD_ISA_default;
@@ -146,7 +157,7 @@ void td_rivals_find(struct td_timing *t, const struct td_impl *rows)
         has_own = has_own || !row->library;
         if (!row->library && row->isa > own)
             own = row->isa;
-        led = led || (!t->asked && t->times <= 1 && r->prepared.leads); /* a part says little */
+        led = led || (!t->asked && r->prepared.leads && leads_whole(t, row));
         t->n++;
     }
     bool alone = t->n == 1 && !t->rival->later;

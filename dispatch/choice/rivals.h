@@ -20,9 +20,10 @@ struct td_rival {
 
 struct td_timing {
     struct td_copy copy;
-    const struct td_call *of; /* the call that is copied: that of the client, or */
-    struct td_part part;      /* a part of it, */
-    double times;             /* which is so many times smaller */
+    const struct td_call *whole; /* that of the client */
+    const struct td_call *of;    /* the call that is copied: that of the client, or */
+    struct td_part part;         /* a part of it, */
+    double times;                /* which is so many times smaller */
     size_t scratch;
     bool asked; /* a client asked: times all rows to their end */
     /* What an FP32 call takes at the CPU's FP32 peak. 0: the call has another type, or a client
@@ -46,7 +47,7 @@ double td_timing_near_peak_ns(struct td_timing *t);
 /* If one of our rows takes no longer than this, no library's row is asked after it, and none of
  * ours that copies its data to another layout. */
 double td_timing_short_ns(const struct td_timing *t);
-/* Nanoseconds in which a row packs the call's weights, at most: one a byte. */
+/* Nanoseconds in which a row packs the call's weights, at most 1 ns a byte. */
 double td_timing_packing_ns(const struct td_timing *t);
 /* Whether a library's row that came to the CPU's peak would make up for its trial in a hundred
  * calls, beside a row that takes ns. True where the peak is not known. */

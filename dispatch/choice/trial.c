@@ -290,6 +290,7 @@ bool td_try_rows(const struct td_impl *rows, const struct td_call *call, bool as
                  struct td_measured *m)
 {
     struct td_timing t = {.asked = asked,
+                          .whole = call,
                           .of = call,
                           .times = 1,
                           .copy.call.threads = call->threads > 1 ? call->threads : 1};

@@ -330,6 +330,8 @@ TD_ONEDNN_ROW(convolution);
 #define ANY_ROWS                                                                                   \
     TD_ONEDNN(convolution, TD_f32 | TD_bf16 | TD_f16) OWN_ROWS
 #define WINOGRAD_ROWS TD_WINOGRAD(avx512) TD_WINOGRAD(avx2)
+#define PLANE_ROWS                                                                                 \
+    TD_ONEDNN(convolution, TD_f32 | TD_bf16 | TD_f16) WINOGRAD_ROWS OWN_ROWS
 #define LAST_ROWS                                                                                  \
     TD_SIMD(avx512, convolution_last, TD_f32, .prepare = td_conv_last_prepare_avx512)              \
     TD_SIMD(avx2, convolution_last, TD_f32, .prepare = td_conv_last_prepare)                       \
@@ -337,9 +339,9 @@ TD_ONEDNN_ROW(convolution);
 #define TURNED_ROWS TD_SIMD_3(convolution_turned, TD_f32, .prepare = td_conv_turned_prepare)
 static const struct td_impl rows[] = {ANY_ROWS {0}};
 static const struct td_impl rows_line[] = {TURNED_ROWS ANY_ROWS {0}};   /* in one dimension */
-static const struct td_impl rows_plane[] = {TURNED_ROWS WINOGRAD_ROWS ANY_ROWS {0}}; /* in two dimensions */
+static const struct td_impl rows_plane[] = {TURNED_ROWS PLANE_ROWS {0}}; /* in two dimensions */
 static const struct td_impl rows_transposed[] = {COL2IM_ROWS ANY_ROWS {0}};
-static const struct td_impl rows_either[] = {TURNED_ROWS COL2IM_ROWS WINOGRAD_ROWS ANY_ROWS {0}};
+static const struct td_impl rows_either[] = {TURNED_ROWS COL2IM_ROWS PLANE_ROWS {0}};
 static const struct td_impl rows_last[] = {LAST_ROWS WINOGRAD_ROWS ANY_ROWS {0}}; /* channels last */
 /* clang-format on */
 #define ROWS_LAST(dims) rows_last

@@ -12,6 +12,7 @@
 #define POSITIONS 8192 /* of a kernel over all channels */
 #define VECTOR 16      /* floats that whole vectors may reach beyond a row */
 #define GRAIN 262144   /* products that are worth a thread */
+#define MOST_TURNED ((size_t)32 << 20) /* bytes: larger calls are not timed (docs/dispatch.md) */
 
 static int64_t fill(int64_t n, int64_t unit)
 {
@@ -27,11 +28,12 @@ static bool pays(const struct td_conv *c, int w)
     return depthwise || (n > VECTOR && 4 * n >= 3 * filled && td_conv_positions(c) > 1);
 }
 
-/* Makes as many strips of so many rows, none larger than it is, as give slots equal shares. */
+/* Raises the number of an image's strips until the strips of all images divide evenly among the
+ * slots, or each slot has several. Strips only get smaller. */
 static void share_strips(struct td_laid *cut, int64_t images, int64_t rows)
 {
     int64_t strips = (rows + cut->strip - 1) / cut->strip;
-    while (strips < rows && images * strips % cut->slots)
+    while (strips < rows && images * strips < 4 * cut->slots && images * strips % cut->slots)
         strips++;
     cut->strip = (rows + strips - 1) / strips;
     cut->strips = (rows + cut->strip - 1) / cut->strip;
@@ -205,9 +207,11 @@ const char *td_conv_turned_prepare(const struct td_call *call, struct td_prepare
     const bool laid_out = td_conv_cut_laid(&c, call->threads, &laid);
     if (laid_out && !fill_vectors(&c))
         return "its rows fill vectors, and its channels do not";
+    const size_t turned = td_conv_turned(c.input) + td_conv_turned(c.out);
+    if (laid_out && turned > MOST_TURNED)
+        return "its rows fill vectors, and to turn it takes much memory";
     prepared->leads = !laid_out && !td_conv_is_narrow(&last) && is_brief(call, &c);
-    prepared->scratch =
-        td_conv_direct_scratch(&last) + td_conv_turned(c.input) + td_conv_turned(c.out);
+    prepared->scratch = td_conv_direct_scratch(&last) + turned;
     return NULL;
 }
 

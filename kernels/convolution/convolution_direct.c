@@ -139,8 +139,8 @@ static results_of *const ways[2][WIDE] = {
 
 /* ---- rows ---- */
 
-/* A row's results from x to end of a panel, in tiles of about the same size: small ones have too
- * few sums, which wait for each other. */
+/* A row's results from x to end of a panel, in tiles of about the same size: a tile of few results
+ * has too few independent sums to hide the latency of FMA. */
 static void panel(const struct conv_row *r, int64_t v, int64_t x, int64_t end)
 {
     const int way = v + 1 < r->job->vectors, most = way ? TILE : WIDE;
@@ -197,8 +197,8 @@ static int64_t block_of(const struct td_conv *c, const struct job *job, int thre
     return rows < job->rows ? rows : job->rows;
 }
 
-/* Into how many parts rows are cut, so that each thread has several items: no part is narrower
- * than two tiles. */
+/* Into how many parts rows are cut, so that each thread has several items: none has fewer than
+ * 2 * TILE results, but for a row that has. */
 static int64_t parts_of(const struct td_conv *c, int64_t n, int threads)
 {
     int64_t wanted = threads > 1 ? (4 * threads + n - 1) / n : 1, most = c->size[1] / (2 * TILE);

@@ -107,7 +107,7 @@ class Connections(service.ServiceTest):
 
     def test_half_closed(self):
         """A client that has nothing more to say may close its side; it is answered all the same, also by a worker
-        and while others are connected, unless its request stands in a queue for long."""
+        and while others are connected."""
         big = np.ones((300, 300), np.float32)
         body, headers = service.pack({"self": big, "other": big}, binary=True)
         by_worker = post(body, *(f"{k}: {v}" for k, v in headers.items()), path="/v1/ops/matmul")

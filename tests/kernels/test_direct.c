@@ -117,6 +117,9 @@ START_TEST(test_parts)
             struct shape s = {64, 8, 1, width, 3, 1, 1}; /* a panel at any level */
             ck_assert_int_gt(judge(&s, "DEFAULT", threads), 0);
             ck_assert_int_eq(opened, teams && threads > 1);
+            s = (struct shape){5, 40, 2, width / 4, 3, 1, 1}; /* several panels and rows */
+            judge(&s, "AVX2", threads);
+            judge(&s, "AVX512", threads);
         }
 }
 END_TEST

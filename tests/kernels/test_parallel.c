@@ -131,13 +131,13 @@ START_TEST(test_attention_is_shared)
 END_TEST
 
 /* Strips of a convolution whose rows are laid out hold every row once, are about equal, and no
- * thread has more than its part of the rows, but for one of each strip (IND-40). */
+ * thread has more than 5/4 of its part of the rows, but for one of each strip (IND-40). */
 START_TEST(test_strips_are_shared)
 {
     int shared = 0;
     for (int threads = 1; threads <= 5; threads++)
         for (int64_t height = 1; height <= 130; height++)
-            for (int64_t images = 1; images <= 3; images++) {
+            for (int64_t images = 1; images <= 500; images = images == 3 ? 500 : images + 1) {
                 struct td_tensor in = {.dtype = TD_f32}, out = {.dtype = TD_f32, .rank = 4};
                 struct td_conv c = {.input = &in, .weight = &in, .out = &out, .dims = 2};
                 c.images = images;
@@ -158,10 +158,12 @@ START_TEST(test_strips_are_shared)
                 ck_assert_int_le(cut.slots, threads);
                 int64_t strips = (images * cut.strips + cut.slots - 1) / cut.slots;
                 int64_t ideal = (images * height + cut.slots - 1) / cut.slots;
-                ck_assert_msg(strips * cut.strip <= ideal + strips,
+                ck_assert_msg(4 * strips * cut.strip <= 5 * ideal + 4 * strips,
                               "%ld rows of %ld images on %d: %ld strips", (long)height,
                               (long)images, threads, (long)cut.strips);
                 shared += cut.slots > 1;
+                if (images == 500) /* no more than a cache needs: each lays out rows again */
+                    ck_assert_int_le(cut.strips, (height + 61) / 62);
             }
     ck_assert_int_gt(shared, 1000);
 }
