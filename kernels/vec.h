@@ -360,6 +360,15 @@ TD_INLINE td_vf td_every_other(td_vf a, td_vf b, const int from)
     return __builtin_shuffle(a, b, place);
 }
 
+/* How many of the n rows that are left a block of registers takes, which has room for most: as many
+ * as the blocks behind it, since one of few rows has too few independent sums to hide the latency
+ * of FMA. */
+TD_INLINE int64_t td_even_block(int64_t n, int64_t most)
+{
+    int64_t blocks = (n + most - 1) / most;
+    return (n + blocks - 1) / blocks;
+}
+
 /* The sum of the lanes, as a tree. */
 TD_INLINE float td_hsum(td_vf v)
 {

@@ -124,7 +124,8 @@ static void put_last(struct td_timing *t)
         t->n = 0;
 }
 
-/* Whether a row that leads what is timed leads the call, of which that may be a part. */
+/* Whether the row leads the client's call too. What is timed may be a part of it, which a row leads
+ * more readily, because it has fewer operations. */
 static bool leads_whole(const struct td_timing *t, const struct td_impl *row)
 {
     struct td_prepared prepared = {.only_look = true};

@@ -139,14 +139,12 @@ static results_of *const ways[2][WIDE] = {
 
 /* ---- rows ---- */
 
-/* A row's results from x to end of a panel, in tiles of about the same size: a tile of few results
- * has too few independent sums to hide the latency of FMA. */
+/* A row's results from x to end of a panel, in tiles of about the same size. */
 static void panel(const struct conv_row *r, int64_t v, int64_t x, int64_t end)
 {
     const int way = v + 1 < r->job->vectors, most = way ? TILE : WIDE;
     for (int64_t n; x < end; x += n) {
-        int64_t left = end - x, count = (left + most - 1) / most;
-        n = (left + count - 1) / count;
+        n = td_even_block(end - x, most);
         ways[way][n - 1](r, x, v);
     }
 }

@@ -211,20 +211,12 @@ TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv
         td_block_sums(t, mr, nv, step, TD_BLOCK_whole);
 }
 
-/* How many of the rows a block takes, if there are blocks of every height: as many as the blocks
- * behind it, so that none is so low that its few sums wait for each other. */
-TD_INLINE int64_t td_block_height(int64_t rows)
-{
-    int64_t blocks = (rows + TD_MR - 1) / TD_MR;
-    return (rows + blocks - 1) / blocks;
-}
-
 /* As many of the rows as one block of nv vectors takes; says how many. */
 TD_INLINE int64_t td_block_rows(const struct td_block *t, int64_t rows, const int nv,
                                 const enum td_step step)
 {
     const bool every = step == TD_STEP_f32 && nv == 2;
-    int64_t height = every           ? td_block_height(rows)
+    int64_t height = every           ? td_even_block(rows, TD_MR)
                      : rows >= TD_MR ? TD_MR
                      : rows >= 8     ? 8
                      : rows >= 4     ? 4

@@ -37,8 +37,9 @@
 #define DRAIN_IDLE_NS INT64_C(1000000000) /* how long an idle connection is kept then */
 #define LINGER_NS INT64_C(1000000000)     /* for the client's end, after ours */
 #define END_LOOK_NS INT64_C(1000000000)
-#define GONE_NS INT64_C(1000000000)
-#define ROOM_LOOKS 32 /* of idle ones, when one must go */
+#define GONE_NS                                                                                    \
+    INT64_C(1000000000) /* how long a request waits before its client is taken for gone */
+#define ROOM_LOOKS 32   /* of idle ones, when one must go */
 
 static void ring_init(struct td_client *ring)
 {

@@ -28,12 +28,6 @@ static void fast(const struct td_call *call)
     toy_run(call);
 }
 
-static const char *takes(const struct td_call *call, struct td_prepared *prepared)
-{
-    (void)call, (void)prepared;
-    return NULL;
-}
-
 static double flops(const struct td_call *call)
 {
     return (double)td_numel(&call->out[0]);

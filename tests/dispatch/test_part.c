@@ -44,12 +44,6 @@ static void run_rows(const struct td_call *call)
     toy_run(call);
 }
 
-static const char *takes(const struct td_call *call, struct td_prepared *prepared)
-{
-    (void)call, (void)prepared;
-    return NULL;
-}
-
 static const struct td_impl rows[] = {
     {.name = "library", .run = run_rows, .dtypes = TD_ALL, .library = true, .prepare = takes},
     {.name = "own", .run = toy_run, .dtypes = TD_ALL, .prepare = takes},

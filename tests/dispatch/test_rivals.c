@@ -37,12 +37,6 @@ static void library(const struct td_call *call)
     work(call, library_us);
 }
 
-static const char *takes(const struct td_call *call, struct td_prepared *prepared)
-{
-    (void)call, (void)prepared;
-    return NULL;
-}
-
 static const char *takes_and_leads(const struct td_call *call, struct td_prepared *prepared)
 {
     (void)call;

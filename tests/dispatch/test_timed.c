@@ -90,12 +90,6 @@ RUN(run_a)
 RUN(run_b)
 RUN(run_c)
 
-static const char *takes(const struct td_call *call, struct td_prepared *prepared)
-{
-    (void)call, (void)prepared;
-    return NULL;
-}
-
 static const char *refuses(const struct td_call *call, struct td_prepared *prepared)
 {
     (void)call, (void)prepared;

@@ -44,12 +44,6 @@ static void turned(const struct td_call *call)
     toy_run(call);
 }
 
-static const char *takes(const struct td_call *call, struct td_prepared *prepared)
-{
-    (void)call, (void)prepared;
-    return NULL;
-}
-
 static const char *takes_turned(const struct td_call *call, struct td_prepared *prepared)
 {
     (void)call;

@@ -11,7 +11,7 @@ struct shape {
     int ins, outs, height, width, kernel, stride, padding;
 };
 
-/* Fills it with whole numbers from -3 to 3. */
+/* Fills the tensor with whole numbers from -3 to 3. */
 static void fill(const struct td_tensor *t, uint64_t seed)
 {
     for (int64_t i = 0; i < td_numel(t); i++) {
@@ -36,9 +36,9 @@ static float value_of(const struct td_call *call, const struct shape *s, int y, 
     return sum;
 }
 
-static bool opened; /* the first kernel that was judged has opened a team */
+static bool opened; /* whether the last call of judge saw its first kernel open a team */
 
-/* How many kernels were judged. */
+/* Compares each kernel of the level that takes the shape with value_of. Returns their number. */
 static int judge(const struct shape *s, const char *level, int threads)
 {
     char pattern[300];
@@ -96,7 +96,7 @@ START_TEST(test_widths)
             for (int level = 0; level < 3 && s.width > 0; level++)
                 judged += judge(&s, levels[level], 1);
         }
-    ck_assert_int_ge(judged, 180); /* those of DEFAULT */
+    ck_assert_int_ge(judged, 180); /* DEFAULT, which every machine has, takes so many */
 }
 END_TEST
 
