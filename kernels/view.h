@@ -23,5 +23,8 @@ bool td_is_dense(const struct td_tensor *shape, const int64_t *stride);
  * which t lies by its strides, from t's data on. False: no strides are such. */
 bool td_view_through(struct td_view *view, const struct td_tensor *shape,
                      const struct td_tensor *t);
+/* How a dense tensor, seen, lies in memory in which its elements, or from view->offset on as many
+ * as it has, lie as t's do by t's strides. False: no strides say that. */
+bool td_view_seen(struct td_view *view, const struct td_tensor *seen, const struct td_tensor *t);
 
 #endif

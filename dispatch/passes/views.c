@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RUN 8 /* elements that must be contiguous or evenly spaced: see is_near */
-
 struct reader { /* a use of a value */
     int step, use;
     int next; /* the index of the value's next reader; -1: it is the last */
@@ -57,11 +55,9 @@ static bool see_through(const struct looking *l, const struct td_plan_step *step
                         struct td_tensor *t, int64_t *stride)
 {
     const struct td_tensor *seen = td_step_tensor(step, use);
-    int64_t size = (int64_t)td_dtype_size(seen->dtype), unit = 1;
+    int64_t size = (int64_t)td_dtype_size(seen->dtype);
     struct td_view view = {.offset = (int64_t)use->offset / size};
-    for (int d = seen->rank - 1; d >= 0; unit *= seen->shape[d--])
-        view.stride[d] = unit;
-    if (!td_view_through(&view, seen, &l->like[result]))
+    if (!td_view_seen(&view, seen, &l->like[result]))
         return false;
     memcpy(stride, view.stride, sizeof view.stride);
     *t = *seen;
@@ -71,25 +67,6 @@ static bool see_through(const struct looking *l, const struct td_plan_step *step
     now->offset =
         (size_t)((int64_t)l->base->offset + (l->view[result].offset + view.offset) * size);
     return true;
-}
-
-/* Whether a pointwise step would read the view in the order of memory, in runs of RUN elements or
- * more. Otherwise a copy costs less, because it transposes squares of elements. */
-static bool is_near(const struct td_tensor *t)
-{
-    int64_t run = 1, step = 0, least = INT64_MAX;
-    bool ended = false;
-    for (int d = t->rank - 1; d >= 0; d--) {
-        int64_t stride = t->stride[d];
-        if (t->shape[d] == 1)
-            continue;
-        if (run == 1)
-            step = stride;
-        ended = ended || stride != run * step;
-        run *= ended ? 1 : t->shape[d];
-        least = stride && llabs(stride) < least ? llabs(stride) : least;
-    }
-    return !step || (run >= RUN && llabs(step) == least);
 }
 
 /* Why the reader would need a dense copy of the view t; NULL: it can read it with strides. */
@@ -104,7 +81,7 @@ static const char *object(struct looking *l, const struct td_plan_step *reader,
         row++;
     if (!t->stride || !row->run)
         return t->stride ? "who reads it takes no strides" : NULL;
-    if (td_is_pointwise(reader->handle->op) && !is_near(t))
+    if (td_is_pointwise(reader->handle->op) && !td_pointwise_takes(t))
         return "it lies in short runs, or far apart: a copy costs less";
     *place = *t;
     bool taken = !td_binding_bind(l->binding, reader) && !td_run_select(run, &scratch);

@@ -5,7 +5,10 @@
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/reduce/reduce.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+#define RUN 8 /* elements that must be contiguous or evenly spaced for td_pointwise_takes */
 
 td_kernel td_pointwise_ref, td_cast_ref, td_reduce_ref;
 
@@ -21,6 +24,24 @@ bool td_is_pointwise(const struct td_op *op)
 {
     const struct td_impl *ref = reference(op);
     return ref->run == td_pointwise_ref || ref->run == td_cast_ref;
+}
+
+bool td_pointwise_takes(const struct td_tensor *t)
+{
+    int64_t run = 1, step = 0, least = INT64_MAX;
+    bool ended = false, turned = false, wide = td_dtype_size(t->dtype) >= 4;
+    for (int d = t->rank - 1; d >= 0; d--) {
+        int64_t stride = t->stride[d];
+        if (t->shape[d] == 1)
+            continue;
+        if (run == 1)
+            step = stride;
+        ended = ended || stride != run * step;
+        run *= ended ? 1 : t->shape[d];
+        turned = turned || (ended && stride == 1 && t->shape[d] >= RUN && wide);
+        least = stride && llabs(stride) < least ? llabs(stride) : least;
+    }
+    return !step || (run >= RUN && (wide || step > 0) && (turned || llabs(step) == least));
 }
 
 bool td_fused_has(const char *formulas, const struct td_op *op)

@@ -20,6 +20,10 @@ struct td_fused {
 /* Whether each element of an operator's result is computed of one element of each argument, as
  * broadcasting has them. */
 bool td_is_pointwise(const struct td_op *op);
+/* Whether their rows read a tensor with these strides well: in the order of memory, in runs of some
+ * elements, or of 4 bytes an element or more also backwards, and by squares, where it is dense
+ * along another dimension than the last. Otherwise a copy costs less. */
+bool td_pointwise_takes(const struct td_tensor *t);
 /* Whether one of a generated loop's formulas, as struct td_loop_view names them, computes calls of
  * the operator. */
 bool td_fused_has(const char *formulas, const struct td_op *op);

@@ -10,7 +10,7 @@
 #include "kernels/move/move_few.h"
 #include "kernels/move/move_reverse.h"
 #include "kernels/move/move_run.h"
-#include "kernels/move/move_turn.h"
+#include "kernels/planes.h"
 #include "kernels/vec.h"
 
 #include <string.h>

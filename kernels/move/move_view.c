@@ -80,6 +80,14 @@ bool td_view_through(struct td_view *view, const struct td_tensor *shape, const 
            through(t, shape->rank, shape->shape, &view->offset, view->stride);
 }
 
+bool td_view_seen(struct td_view *view, const struct td_tensor *seen, const struct td_tensor *t)
+{
+    int64_t unit = 1;
+    for (int d = seen->rank - 1; d >= 0; unit *= seen->shape[d--])
+        view->stride[d] = unit;
+    return td_view_through(view, seen, t);
+}
+
 bool td_layout_through(struct td_layout *l)
 {
     bool empty = false;

@@ -7,6 +7,7 @@
 #define TILE 1024 /* elements at most */
 #define NEAR 384  /* of several calls on much memory: while one computes, the next's loads come */
 #define MUCH ((size_t)1 << 20)
+#define LEAST_TURNED 4 /* rows and columns that are laid out together */
 #define FEW 256 /* of a row, of which elements stay: its tile is filled once, and read again */
 
 /* A value that is still to be filled in. */
@@ -231,10 +232,35 @@ static void classify(struct td_point_walk *w)
         w->value[k].again = w->value[k].again && !(w->whole % w->shape[w->rank - 1]);
 }
 
+/* The dimension but the last that an operand lies side by side along, and jumps along the last; -1:
+ * none, or there is little to be gained. */
+static int turned_along(const struct td_point_walk *w, const struct td_point_value *v)
+{
+    const int last = w->rank - 1;
+    if (v->made || v->step[last] == 0 || v->step[last] == 1 || w->shape[last] < LEAST_TURNED)
+        return -1;
+    for (int d = 0; d < last; d++)
+        if (v->step[d] == 1 && w->shape[d] >= LEAST_TURNED)
+            return d;
+    return -1;
+}
+
+/* All turned operands lie along the dimension that the first one does. */
+static void find_turned(struct td_point_walk *w)
+{
+    w->turned = -1;
+    for (int k = 0; k < w->n_values; k++) {
+        int along = turned_along(w, &w->value[k]);
+        w->turned = w->turned < 0 ? along : w->turned;
+        w->value[k].turned = along >= 0 && along == w->turned;
+    }
+}
+
 void td_point_close_walk(struct td_point_walk *w)
 {
     fold(w);
     classify(w);
+    find_turned(w);
 }
 
 /* ---- names ---- */

@@ -49,6 +49,24 @@ static void spread(char *to, const void *from, int64_t rows, int64_t step, int64
     }
 }
 
+/* From the last of n elements in memory to the first. */
+#define REVERSE(type, lanes, ...)                                                                  \
+    static void reverse_##type(type *to, const type *last, int64_t n)                              \
+    {                                                                                              \
+        typedef type piece __attribute__((vector_size(PIECE)));                                    \
+        int64_t i = 0;                                                                             \
+        for (; i + lanes <= n; i += lanes) {                                                       \
+            piece v;                                                                               \
+            memcpy(&v, last - i - (lanes - 1), sizeof v);                                          \
+            v = __builtin_shuffle(v, (piece){__VA_ARGS__});                                        \
+            memcpy(to + i, &v, sizeof v);                                                          \
+        }                                                                                          \
+        for (; i < n; i++)                                                                         \
+            to[i] = last[-i];                                                                      \
+    }
+REVERSE(uint32_t, 4, 3, 2, 1, 0)
+REVERSE(uint64_t, 2, 1, 0)
+
 void td_point_copy(char *to, const char *from, int64_t n, int64_t step, size_t size)
 {
     if (!step) {
@@ -57,6 +75,13 @@ void td_point_copy(char *to, const char *from, int64_t n, int64_t step, size_t s
     }
     if (step == 1 && n >= 8) {
         memcpy(to, from, (size_t)n * size);
+        return;
+    }
+    if (step == -1 && size >= 4) {
+        if (size == 4)
+            reverse_uint32_t((uint32_t *)to, (const uint32_t *)from, n);
+        else
+            reverse_uint64_t((uint64_t *)to, (const uint64_t *)from, n);
         return;
     }
     switch (size) {

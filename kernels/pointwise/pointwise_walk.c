@@ -10,6 +10,8 @@
  * formula has rows for it (pointwise_still.c);
  * - a BOOL among operands of another type is made one of theirs in a tile, but for one that picks;
  * - what one call makes for another stays in a tile, in the type that it is rounded to;
+ * - operands that lie side by side along another dimension, as a transposed matrix does, are laid
+ * out several rows at a time (pointwise_turned.c);
  * - a result of a cheap call that with its operands is larger than the caches is computed in a
  * small tile, and written from there past them: else each of its lines would be read before it is.
  *
@@ -39,7 +41,7 @@
 /* Computes whole units of n elements in place. For the few elements beyond, one more unit that ends
  * with the last of them, and so computes some twice; through tiles where that cannot be, as the
  * result overwrites an operand or there is no whole unit. */
-static void run_op(const struct td_point_op *op, int64_t n, char *const *at)
+void td_point_run_op(const struct td_point_op *op, int64_t n, char *const *at)
 {
     int64_t whole = n - n % op->unit, rest = n - whole;
     size_t out_size = td_dtype_size(op->args.to);
@@ -74,12 +76,28 @@ static void run_op(const struct td_point_op *op, int64_t n, char *const *at)
     memcpy(at[op->out] + (size_t)whole * out_size, result, (size_t)rest * out_size);
 }
 
-/* The operand's elements for the result's n from number begin on. */
 static void lay_out(const struct td_point_walk *w, const struct td_point_value *v, int64_t begin,
                     int64_t n, char *to)
 {
     const struct td_point_walked from = {v->data, v->size, w->rank, w->shape, v->step};
     td_point_lay_out(&from, begin, n, to);
+}
+
+char *td_point_at(const struct td_point_walk *w, const struct td_point_value *v, int64_t begin,
+                  int64_t n, char *tile)
+{
+    if (v->dense)
+        return v->data + (size_t)begin * v->size;
+    if (v->tiled) {
+        if (!v->constant && !v->made)
+            lay_out(w, v, begin, n, tile);
+        return tile;
+    }
+    int last = w->rank - 1;
+    int64_t from = begin % w->shape[last], row = begin / w->shape[last];
+    for (int d = last - 1; d >= 0; row /= w->shape[d--])
+        from += row % w->shape[d] * v->step[d];
+    return v->data + from * (int64_t)v->size;
 }
 
 /* ---- results beyond the caches ---- */
@@ -182,7 +200,7 @@ void td_point_run_rows(void *arg, int64_t begin, int64_t end)
     }
     for (int k = 0; k < w->n_ops; k++)
         if (w->value[w->op[k].out].constant)
-            run_op(&w->op[k], w->tile, at);
+            td_point_run_op(&w->op[k], w->tile, at);
     while (begin < end) {
         int64_t n = end - begin, col = begin % inner;
         if (inner >= w->brief && n > inner - col)
@@ -193,23 +211,15 @@ void td_point_run_rows(void *arg, int64_t begin, int64_t end)
             n = next_part(&past, begin);
         for (int k = 0; k < w->n_values; k++) {
             const struct td_point_value *v = &w->value[k];
-            if (k == past.value) {
+            bool is_there = v->again || (v->still && inner >= w->brief && col && begin != first);
+            if (k == past.value)
                 at[k] = results;
-            } else if (v->dense) {
-                at[k] = v->data + (size_t)begin * v->size;
-            } else if (!v->tiled) {
-                int64_t from = col, row = begin / inner;
-                for (int d = last - 1; d >= 0; row /= w->shape[d--])
-                    from += row % w->shape[d] * v->step[d];
-                at[k] = v->data + from * (int64_t)v->size;
-            } else if (!v->constant && !v->made && !v->again &&
-                       !(v->still && inner >= w->brief && col && begin != first)) {
-                lay_out(w, v, begin, n, at[k]);
-            }
+            else if (!is_there)
+                at[k] = td_point_at(w, v, begin, n, at[k]);
         }
         for (int k = 0; k < w->n_ops; k++)
             if (!w->value[w->op[k].out].constant)
-                run_op(&w->op[k], n, at);
+                td_point_run_op(&w->op[k], n, at);
         if (past.value >= 0)
             stream(&past, begin, n, results);
         begin += n;
@@ -229,6 +239,10 @@ static int64_t grain_of(int64_t n, double flops)
 void td_point_run(void *arg)
 {
     const struct td_point_running *r = arg;
+    if (!r->walk->code && r->walk->turned >= 0) {
+        td_point_run_turned(r->walk, r->threads, r->grain);
+        return;
+    }
     td_parallel_brief(r->threads, r->n, r->grain,
                       r->walk->code ? td_point_run_code : td_point_run_rows, r->walk);
 }
@@ -268,7 +282,7 @@ static bool run_few(const struct td_call *call, td_point_row *row, int unit)
     }
     op.out = op.n_in;
     at[op.out] = call->out[0].data;
-    run_op(&op, n, at);
+    td_point_run_op(&op, n, at);
     return true;
 }
 

@@ -26,6 +26,7 @@ struct td_point_value {        /* an operand in memory, or what an op makes */
     bool constant;             /* one element for all */
     bool again;                /* its elements come again with each innermost row */
     bool still;                /* one element for each innermost row */
+    bool turned;               /* side by side along the walk's dimension `turned`, not the last */
 };
 
 struct td_point_op { /* a row over values */
@@ -42,6 +43,7 @@ struct td_point_walk {
     int64_t brief;              /* rows of fewer elements are taken many at a time */
     int64_t whole;              /* of a tile: whole rows, where operands come again with these */
     int64_t shape[TD_MAX_RANK]; /* folded, outermost first; never empty */
+    int turned;                 /* the dimension that turned operands lie along; -1: none do */
     bool cheap;                 /* memory is what its calls wait for */
     const struct td_tensor *out;
     struct td_point_value *value; /* TD_FUSED_VALUES, once it is closed n_values */
@@ -80,6 +82,29 @@ struct td_point_running td_point_ready(struct td_point_walk *w, double flops, in
 void td_point_run(void *running);
 /* By its rows: the result's elements [begin, end). */
 void td_point_run_rows(void *walk, int64_t begin, int64_t end);
+/* Computes n elements of an op, of which at has each value's. */
+void td_point_run_op(const struct td_point_op *op, int64_t n, char *const *at);
+/* Where an operand's, or a result's, elements for the result's n from number begin on are, which
+ * all are of one innermost row; or where rows are brief, of several: in memory, or laid out in the
+ * tile. What is constant or made for other ops alone is in its tile. */
+char *td_point_at(const struct td_point_walk *w, const struct td_point_value *v, int64_t begin,
+                  int64_t n, char *tile);
+
+/* ---- pointwise_turn.c, once per level ---- */
+
+struct td_point_plane { /* of elements of size bytes: to[r * to_row + c] = from[r + c * step] */
+    void *to;
+    const void *from;
+    int64_t to_row, step, rows, cols;
+    size_t size;
+};
+typedef void td_point_turn(const struct td_point_plane *plane);
+td_point_turn td_point_turn_default, td_point_turn_avx2, td_point_turn_avx512;
+
+/* ---- pointwise_turned.c ---- */
+
+/* By its rows, in blocks of several rows: of a walk that has turned operands. */
+void td_point_run_turned(const struct td_point_walk *w, int threads, int64_t grain);
 
 /* ---- pointwise_still.c ---- */
 

@@ -42,11 +42,13 @@ static const struct {
      0,
      ""},
     /* a copy is made of what lies apart, but a copy of a copy is one */
-    {{"transpose(reshape(a, [10, 12]), 0, 1)", "b + 1"},
+    {{"transpose(reshape(a, [5, 24]), 0, 1)", "b + 1"},
      2,
      0,
      1,
      "it lies in short runs, or far apart: a copy costs less"},
+    /* but by squares it is read where it lies */
+    {{"transpose(reshape(a, [10, 12]), 0, 1)", "b + 1"}, 1, 1, 0, ""},
     {{"transpose(reshape(a, [10, 12]), 0, 1)", "cat([b, flip(b, [0])])"}, 1, 2, 0, ""},
     {{"transpose(reshape(a, [3, 4, 10]), 0, 1)", "permute(b, [2, 1, 0])"},
      1,

@@ -11,9 +11,8 @@
 static int compared, taken, copied;
 
 static int init(struct sample *s, const struct td_handle *handle, const char *pattern,
-                enum td_dtype dtype, int values)
+                struct td_sizes sizes, enum td_dtype dtype, int values)
 {
-    static const struct td_sizes sizes = {5, 3, 7};
     int err = sample_init(s, handle->full, pattern, sizes, dtype, (enum sample_values)values, 1);
     s->run.options = options;
     return err;
@@ -73,15 +72,15 @@ static void judge_rows(struct sample *dense, struct sample *strided, const char 
     }
 }
 
-static void judge(const struct td_handle *handle, const char *pattern, enum td_dtype dtype,
-                  enum sample_layout layout)
+static void judge(const struct td_handle *handle, const char *pattern, struct td_sizes sizes,
+                  enum td_dtype dtype, enum sample_layout layout)
 {
     static struct sample dense, strided;
     char what[300];
-    snprintf(what, sizeof what, "%s %s %s layout %d", handle->full, pattern, td_dtype_name(dtype),
-             layout);
-    int err = init(&dense, handle, pattern, dtype, SAMPLE_ALIKE);
-    ck_assert_int_eq(err, init(&strided, handle, pattern, dtype, SAMPLE_NONE | (int)layout));
+    snprintf(what, sizeof what, "%s %s %s layout %d, m %lld, n %lld", handle->full, pattern,
+             td_dtype_name(dtype), layout, (long long)sizes.m, (long long)sizes.n);
+    int err = init(&dense, handle, pattern, sizes, dtype, SAMPLE_ALIKE);
+    ck_assert_int_eq(err, init(&strided, handle, pattern, sizes, dtype, SAMPLE_NONE | (int)layout));
     if (!err && handle->op->sums)
         make_whole(&dense);
     if (!err) {
@@ -117,7 +116,8 @@ START_TEST(test_every_sample)
         const struct td_handle *handle = td_registry_at(i);
         for (const char *const *p = handle->op->samples; p && *p && !is_chance(handle); p++)
             for (int turn = 0; turn < 12; turn++)
-                judge(handle, *p, turn % 2 ? TD_i64 : TD_f32, layouts[turn / 2]);
+                judge(handle, *p, (struct td_sizes){5, 3, 7}, turn % 2 ? TD_i64 : TD_f32,
+                      layouts[turn / 2]);
     }
     ck_assert_msg(compared > 1000 && taken > 300 && copied > 300,
                   "%d compared, %d taken, %d copied", compared, taken, copied);
@@ -176,8 +176,40 @@ START_TEST(test_columns_beside_long_and_short_rows)
 }
 END_TEST
 
+/* Operands that lie side by side along another dimension are read by squares
+ * (pointwise_turned.c): matrices of all sizes around a square's and a block's, alone, with an
+ * operand that stays along rows, one that comes again with each, and one that picks. */
+START_TEST(test_squares)
+{
+    static const enum td_dtype types[] = {TD_u8, TD_bf16, TD_i16, TD_f32, TD_f64, TD_i64};
+    static const char *const calls[][2] = {
+        {"sub.Tensor", "self=[m,n] other=[m,n]"},
+        {"sub.Tensor", "self=[2,m,n] other=[m,n]"},
+        {"clamp.Tensor", "self=[m,n] min=[m,1] max=[n]"},
+        {"where.self", "condition=[m,n] self=[m,n] other=[m,1]"},
+    };
+    static const int64_t sizes[] = {3, 4, 5, 8, 15, 17, 31, 33, 65, 140};
+    const int n = sizeof sizes / sizeof *sizes;
+    sample_start();
+    arena = td_arena_create();
+    compared = 0;
+    for (int i = 0; i < 6; i++)
+        for (int c = 0; c < 4; c++)
+            for (int k = 0; k < n * n; k++)
+                judge(td_registry_find(calls[c][0]), calls[c][1],
+                      (struct td_sizes){sizes[k / n], sizes[k % n], 0}, types[i],
+                      SAMPLE_TRANSPOSED);
+    for (int i = 0; i < 6; i++) /* more columns and rows than a block has */
+        judge(td_registry_find("sub.Tensor"), "self=[m,n] other=[m,n]",
+              (struct td_sizes){150, 1100, 0}, types[i], SAMPLE_TRANSPOSED);
+    ck_assert_int_gt(compared, 6 * 4 * n * n);
+    td_arena_destroy(arena);
+}
+END_TEST
+
 int main(void)
 {
-    const TTest *const tests[] = {test_every_sample, test_columns_beside_long_and_short_rows};
-    return td_run_tests("strides", tests, 2);
+    const TTest *const tests[] = {test_every_sample, test_columns_beside_long_and_short_rows,
+                                  test_squares};
+    return td_run_tests("strides", tests, 3);
 }
