@@ -142,6 +142,12 @@ struct td_result_names { /* of an expression, which has those, or the results of
     char name[][TD_NAME_SIZE];
 };
 
+struct td_seen {  /* what a part reads in place of a result that is a view of an argument */
+    bool through; /* it does */
+    size_t at;    /* the view's first byte there */
+    int64_t stride[TD_MAX_RANK];
+};
+
 struct td_run {          /* a call on its way: the kernel's part, and dispatch's around it */
     struct td_call call; /* its arguments and results are the run's own; copied by td_run_copy */
     const struct td_handle *handle;
@@ -174,12 +180,15 @@ struct td_run {          /* a call on its way: the kernel's part, and dispatch's
         struct td_run *of;
     } feed[TD_MAX_FEEDS];
     int n_feeds;
+    struct td_seen *seen; /* of each of these, once selected; NULL: it reads results as they are */
     unsigned char gives[TD_MAX_OUTS]; /* of this part's results: 1 + which of the whole's it is */
     int number;                       /* its place among the parts, from 0, once selected, */
     int with;             /* and that of the last one that it is computed together with, or -1 */
     const char *why_rows; /* those of its parts were no generated loops, when it ran last */
     bool kept;            /* it is computed with others, and its result is wanted elsewhere */
-    bool strided;         /* some of its tensors have strides */
+    bool view;    /* of a part, once selected: it only moves elements, and runs no kernel, since who
+                     reads its results finds these in its argument */
+    bool strided; /* some of its tensors have strides */
     bool lasting; /* its memory outlives the call: the step stays, and serves the next selection */
     unsigned numbers;     /* tensors that were given as numbers, one bit each argument */
     struct td_step *step; /* of one that consists of others or has strides, once selected */

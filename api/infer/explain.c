@@ -42,7 +42,13 @@ static void write_parts(struct td_writer *w, const struct td_run *run)
             td_write_int(w, "with", part->with);
         if (part->impl && part->compute_type)
             td_write_str(w, "compute_type", td_dtype_name(part->compute_type));
-        write_candidates(w, part);
+        if (part->view) {
+            td_write_bool(w, "view", true);
+            td_write_open(w, "candidates", '[');
+            td_write_close(w, ']');
+        } else {
+            write_candidates(w, part);
+        }
         td_write_close(w, '}');
     }
     td_write_close(w, ']');

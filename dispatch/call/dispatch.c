@@ -193,6 +193,7 @@ void td_run_copy(struct td_run *run, const struct td_run *from)
     run->call.prepared = NULL;
     run->prepared = (struct td_prepared){0};
     run->step = NULL;
+    run->seen = NULL;
 }
 
 void td_param_default(const struct td_param *param, struct td_value *value)

@@ -103,7 +103,7 @@ struct td_cost td_run_cost(struct td_run *run)
         cost.likely += of_part.likely;
         cost.most += of_part.most;
     }
-    if (run->parts || !run->rows)
+    if (run->parts || !run->rows || run->view)
         return cost;
     bool ready;
     const struct td_impl *impl = td_row_likely(run, &ready);

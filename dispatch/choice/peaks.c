@@ -265,7 +265,7 @@ struct td_work td_run_work(const struct td_run *run)
 {
     struct td_work all = {0, 0};
     if (!run->parts)
-        return td_work_of(&run->call);
+        return run->view ? all : td_work_of(&run->call);
     for (const struct td_run *part = run->parts; part; part = part->next) {
         struct td_work work = td_run_work(part);
         for (int i = 0; i < part->n_feeds; i++)

@@ -54,22 +54,23 @@ static void sources_of(const struct td_run *run, struct source *in)
 static void add_run(struct build *b, const struct td_run *run, struct source *in,
                     const struct source *out);
 
-/* Whether all that the part makes is an argument's elements in their order, which lie without gaps:
- * then its results' data are the argument's, and it needs no kernel. */
-static bool is_view(const struct td_run *part, const struct source *in, struct source *out)
+/* Of a part that is a view: results that lie without gaps have the argument's data. */
+static void place_views(const struct td_run *part, const struct source *in, struct source *out)
 {
-    bool is = !part->parts && !part->n_casts && !part->strided && !part->forced;
-    for (int i = 0; i < part->call.n_out && is; i++) {
-        const struct td_tensor *result = &part->call.out[i];
+    for (int i = 0; i < part->call.n_out; i++) {
         struct td_view view;
-        is = !part->gives[i] && td_view_of(&part->call, i, &view) &&
-             view.from == &part->call.arg[0].tensor && td_is_dense(result, view.stride);
-        if (is) {
-            out[i] = in[0];
-            out[i].at += (size_t)view.offset * td_dtype_size(result->dtype);
-        }
+        td_view_of(&part->call, i, &view);
+        out[i] = in[0];
+        out[i].at += (size_t)view.offset * td_dtype_size(part->call.out[i].dtype);
     }
-    return is;
+}
+
+/* Of a part that moves elements, what its first argument comes from, so many bytes on. */
+static struct source seen_through(struct build *b, const struct td_run *of, size_t at)
+{
+    struct source seen = find_made(b, of)->out[-td_place_of(&of->call, of->call.n_args)];
+    seen.at += at;
+    return seen;
 }
 
 /* Adds the units of a part. Its tensors are those of the whole run, results of earlier parts, or
@@ -87,7 +88,9 @@ static void add_part(struct build *b, const struct td_run *run, const struct td_
         const struct source *whole = &in[of ? 0 : td_place_of(&run->call, result)];
         bool list = part->call.arg[part->feed[i].arg].kind == TD_KIND_tensors;
         at += list && element > 0 ? element : 0;
-        if (of)
+        if (of && part->seen && part->seen[i].through)
+            *at = seen_through(b, of, part->seen[i].at);
+        else if (of)
             *at = find_made(b, of)->out[result];
         else if (element < 0) /* a tensor, or all of a list */
             memcpy(at, whole, (size_t)td_count_tensors_of(&run->call.arg[result]) * sizeof *at);
@@ -96,7 +99,9 @@ static void add_part(struct build *b, const struct td_run *run, const struct td_
     }
     for (int i = 0; i < part->call.n_out; i++)
         to[i] = (struct source){.from = FIXED};
-    if (!needed || is_view(part, from, to)) {
+    if (part->view)
+        place_views(part, from, to);
+    if (!needed || part->view) {
         b->made[b->n_made++] = (struct made){part, to, NULL};
         return;
     }

@@ -60,6 +60,17 @@ void td_step_set_source(struct td_step *step, int from, void *data);
  * costs are learned. */
 int td_step_execute_timed(struct td_step *step, void *scratch, struct td_problem *problem);
 
+/* ---- views.c ---- */
+
+/* A part of run that is to be selected: has its arguments read through parts that are selected
+ * already, and only move elements. Whether there are such arguments. Without memory there are none.
+ */
+bool td_parts_see(struct td_run *run, struct td_run *part);
+/* Has it read their results instead. */
+void td_parts_look_away(struct td_run *part);
+/* Once all parts are selected: which of them are views. */
+void td_parts_find_views(struct td_run *run);
+
 /* ---- fuse.c ---- */
 
 #define TD_FUSER_OPEN 32 /* groups that further calls may join */

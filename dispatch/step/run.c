@@ -137,12 +137,19 @@ static int select_parts(struct td_run *run, size_t *scratch)
         part->node = run->node;
         if (run->names || part->handle == run->handle)
             part->forced = run->forced;
+        bool sees = td_parts_see(run, part);
         int err = select_row(part, scratch);
+        if (!err && sees && part->strided && !td_run_takes_strides(part)) {
+            td_prepared_release(&part->prepared);
+            td_parts_look_away(part);
+            err = select_row(part, scratch);
+        }
         if (err) {
             run->problem = part->problem;
             return err;
         }
     }
+    td_parts_find_views(run);
     td_fuse_parts(run);
     for (struct td_run *part = run->parts; part; part = part->next)
         impl = part->with >= 0 ? &fused[part->isa] : impl;

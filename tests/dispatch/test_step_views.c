@@ -43,6 +43,70 @@ START_TEST(test_parts)
 }
 END_TEST
 
+/* Who reads through a part that moves elements, with strides, gives what it gives of the part's
+ * result; and where all do, there is no such result: no scratch. */
+START_TEST(test_seen)
+{
+    enum { N = 60 * 70 };
+    static const struct {
+        const char *expr, *after; /* the same of c, which the moved elements of b are copied to */
+        size_t between;           /* bytes of results that have memory of their own */
+    } cases[] = {
+        {"a + permute(b, [1, 0])", "a + c", 0},
+        {"permute(b, [1, 0]) - a", "c - a", 0},
+        {"relu(a + permute(b, [1, 0])) * 3 + permute(b, [1, 0])", "relu(a + c) * 3 + c", 0},
+        {"a + permute(flip(flip(b, [1]), [1]), [1, 0])", "a + c", 0},
+        {"a + flip(flip(permute(b, [1, 0]), [1]), [1])", "a + c", 0},
+        {"a * slice(permute(b, [1, 0]), 1, 0, 70, 1)", "a * c", 0},
+        /* another one reads the result as it is; or it is one of the whole's */
+        {"cumsum(permute(b, [1, 0]), 1) + permute(b, [1, 0]) * a", "cumsum(c, 1) + c * a",
+         2 * 4 * (size_t)N},
+        {"x = permute(b, [1, 0]); y = x * a", "x = c + 0; y = c * a", 0},
+        /* what it moves is made before */
+        {"a + permute(relu(b), [1, 0])", "a + relu(c)", 4 * (size_t)N},
+        {"a + permute(cumsum(b, 0), [1, 0])", "a + cumsum(c, 1)", 4 * (size_t)N},
+    };
+    static float a[N], b[N], c[N], got[2][N], want[2][N];
+    struct td_named args[] = {tensor_arg("b", b, N), tensor_arg("a", a, N), tensor_arg("c", c, N)};
+    start();
+    arena = td_arena_create();
+    for (int i = 0; i < 3; i++) {
+        struct td_tensor *t = &args[i].value.tensor;
+        t->rank = 2;
+        t->shape[0] = i == 0 ? 70 : 60;
+        t->shape[1] = i == 0 ? 60 : 70;
+    }
+    for (int i = 0; i < N; i++) {
+        a[i] = (float)(i % 23) - 11;
+        b[i] = (float)(i * 7 % 37) - 19;
+    }
+    for (int i = 0; i < N; i++)
+        c[i] = b[i % 70 * 60 + i / 70];
+    for (size_t k = 0; k < 2 * sizeof cases / sizeof *cases; k++) {
+        bool seen = k % 2 == 0;
+        const char *expr = seen ? cases[k / 2].expr : cases[k / 2].after;
+        struct td_run run;
+        size_t bytes;
+        ck_assert_msg(!td_run_bind_expr(&run, expr, &args[!seen], 2, &options), "%s: %s", expr,
+                      run.problem.text);
+        for (int i = 0; i < run.call.n_out; i++)
+            run.call.out[i].data = (seen ? got : want)[i];
+        for (int threads = 1; threads < 3; threads++) { /* selected again, it sees the same */
+            run.call.threads = threads;
+            ck_assert_int_eq(td_run_select(&run, &bytes), 0);
+            ck_assert_msg(!seen || (bytes >= cases[k / 2].between &&
+                                    bytes < cases[k / 2].between + 4 * (size_t)N),
+                          "%s: %zu bytes", expr, bytes);
+            td_run_execute(&run, td_arena_alloc(arena, bytes + 64));
+            td_run_release(&run);
+            if (!seen)
+                ck_assert_msg(!memcmp(got, want, sizeof got), "%s", cases[k / 2].expr);
+        }
+    }
+    td_arena_destroy(arena);
+}
+END_TEST
+
 static int tail_rule(struct td_call *call)
 {
     toy_rule(call);
@@ -87,6 +151,6 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {test_parts, test_view_of_input};
-    return td_run_tests("step_views", tests, 2);
+    const TTest *const tests[] = {test_parts, test_seen, test_view_of_input};
+    return td_run_tests("step_views", tests, 3);
 }

@@ -371,6 +371,17 @@ class Eval(service.ServiceTest):
             told = s.call("POST", "/v1/eval", {"expr": "relu(a * b) + exp(a)", "a": a, "b": a, "explain": True}).json["parameters"]
             self.assertEqual((told["kernel"], told["explain"]["not_generated"]), ("fused", "generating code is switched off"))
         self.assertEqual(self.post("/v1/eval", expr="a * 2", a=[1.5], kernel="ref", explain=True).json["parameters"]["kernel"], "ref")
+        # who reads what was only moved reads the argument; unless it is read as it is
+        square = np.arange(400, dtype=np.float32).reshape(20, 20)
+        for expr, views, want in (("a + permute(b, [1, 0])", [True, None], square * 2 + square.T),
+                                  ("a + reshape(b, [20, 20])", [True, None], square * 3),
+                                  ("cumsum(permute(b, [1, 0]), 1) + a", [None] * 3, np.cumsum(square.T, 1) + square * 2),
+                                  ("x = permute(b, [1, 0]); y = x + a", [None, None], square.T)):
+            told = self.post("/v1/eval", expr=expr, a=(square * 2).tolist(), b=square.tolist(), explain=True).json
+            parts = told["parameters"]["explain"]["parts"]
+            self.assertEqual([part.get("view") for part in parts], views, expr)
+            self.assertEqual([not part["candidates"] for part in parts], [bool(view) for view in views], expr)
+            np.testing.assert_array_equal(told.get("out", told.get("x")), want)
         # the same call twice is one
         parts = self.post("/v1/eval", expr="exp(a) / sum(exp(a))", a=[1.5], explain=True).json["parameters"]["explain"]["parts"]
         self.assertEqual([part["operator"] for part in parts], ["exp", "sum", "div.Tensor"])
