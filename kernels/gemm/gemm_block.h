@@ -160,10 +160,14 @@ TD_INLINE const float *td_block_pair_at(const struct td_block *t, int64_t p, con
  * prefetches by itself. */
 #define TD_PAIR_AHEAD 16
 
+/* And of few rows of a those of b that are read where they lie, far apart. */
+#define TD_WIDE_AHEAD 8
+
 /* c[mr][nv vectors] (+)= a[mr][k] * b[k][nv vectors]. */
 TD_INLINE void td_block_sums(const struct td_block *t, const int mr, const int nv,
                              const enum td_step step, const enum td_block_reads reads)
 {
+    const bool fetches = step == TD_STEP_f32 && nv >= 4 && reads != TD_BLOCK_pair;
     td_vf acc[TD_MR][8], b[8];
     for (int i = 0; i < mr && t->far; i++)
         for (int v = 0; v < nv; v += 64 / TD_VBYTES)
@@ -172,6 +176,8 @@ TD_INLINE void td_block_sums(const struct td_block *t, const int mr, const int n
     for (int64_t p = 0; p < t->k; p++) {
         for (int v = 0; v < nv && reads == TD_BLOCK_pair; v += TD_VBYTES == 64 ? 1 : 2)
             __builtin_prefetch(td_block_pair_at(t, p + TD_PAIR_AHEAD, v));
+        for (int v = 0; v < nv && fetches; v += 64 / TD_VBYTES)
+            __builtin_prefetch((const float *)t->b + (p + TD_WIDE_AHEAD) * t->ldb + v * TD_LANES);
         for (int i = 0; i < 2 && reads == TD_BLOCK_ahead; i++)
             __builtin_prefetch(t->ahead.at[i] + p * t->ahead.step, 0, 2);
 #pragma GCC unroll 8
@@ -215,7 +221,7 @@ TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv
 TD_INLINE int64_t td_block_rows(const struct td_block *t, int64_t rows, const int nv,
                                 const enum td_step step)
 {
-    const bool every = step == TD_STEP_f32 && nv == 2;
+    const bool every = step == TD_STEP_f32;
     int64_t height = every           ? td_even_block(rows, TD_MR)
                      : rows >= TD_MR ? TD_MR
                      : rows >= 8     ? 8

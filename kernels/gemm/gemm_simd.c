@@ -245,6 +245,40 @@ static __attribute__((noinline)) int64_t td_block_few(struct td_block *t, int64_
                        : td_block_wide(t, 3, 4, left);
 }
 
+/* Of any number of rows the last columns, fewer than a panel has. */
+static __attribute__((noinline)) void td_edge_f32(struct td_block t, int64_t rows, int64_t left)
+{
+    t.cols = left;
+    for (int64_t done; rows > 0; rows -= done, t.a += done * t.lda, t.c += done * t.ldc) {
+        done = td_even_block(rows, TD_MR);
+        switch (done) {
+#define HEIGHT(mr)                                                                                 \
+    case mr:                                                                                       \
+        if (left > TD_LANES)                                                                       \
+            td_block_sums(&t, mr < TD_MR ? mr : TD_MR, 2, TD_STEP_f32, TD_BLOCK_part);             \
+        else                                                                                       \
+            td_block_sums(&t, mr < TD_MR ? mr : TD_MR, 1, TD_STEP_f32, TD_BLOCK_part);             \
+        break;
+            HEIGHT(1)
+            HEIGHT(2)
+            HEIGHT(3)
+            HEIGHT(4)
+            HEIGHT(5)
+            HEIGHT(6)
+#if TD_MR > 6
+            HEIGHT(7)
+            HEIGHT(8)
+            HEIGHT(9)
+            HEIGHT(10)
+            HEIGHT(11)
+            HEIGHT(12)
+#endif
+#undef HEIGHT
+        }
+        t.bias = t.bias ? t.bias + done * t.bias_i : NULL;
+    }
+}
+
 /* Up to three rows take blocks that are wider instead of higher. Nothing beyond b may be read: of
  * FP32 a part of a vector is; else the last columns, when they do not fill a block, are packed all
  * the same. */
@@ -274,7 +308,9 @@ TD_INLINE void td_rect_direct(const struct td_rect *r, const enum td_dtype type)
                 td_block_run(&t, 3, 4, reads);
         } else if (type == TD_f32 && r->rows <= 3 && left % TD_LANES) {
             step = td_block_few(&t, r->rows, left);
-        } else if (left < TD_NR && (type != TD_f32 || left != TD_LANES)) {
+        } else if (type == TD_f32 && left < TD_NR) {
+            td_edge_f32(t, r->rows, left);
+        } else if (left < TD_NR) {
             float *panel = (float *)(r->slot + r->plan->at_b);
             td_gemm_pack(g, r->b, 0, g->k, r->j + j, TD_NR, panel, type);
             t.b = panel, t.ldb = TD_NR;
@@ -284,7 +320,7 @@ TD_INLINE void td_rect_direct(const struct td_rect *r, const enum td_dtype type)
         } else if (type == TD_f16) {
             td_column_f16(t, r->rows);
         } else {
-            td_column_f32(t, r->rows, left < TD_NR ? left : TD_NR);
+            td_column_f32(t, r->rows, TD_NR);
         }
     }
     td_rect_finish(r, 0, r->rows);
