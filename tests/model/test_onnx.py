@@ -113,6 +113,18 @@ class Right(unittest.TestCase):
         self.assertEqual(y.shape, (1, 1, 4, 6))
         np.testing.assert_array_equal(image.reshape(-1)[at], y)
 
+    def test_bias_beyond_the_last_tap(self):
+        """Of a transposed convolution, with uneven pads and output_padding: what no tap reaches is the bias."""
+        x, w = np.array([[[1, 10, 100]]], np.float32), np.array([[[1, 2, 3]]], np.float32)
+        for taps, step, more, pads, image in (
+                (3, 2, 1, [1, 0], [2, 13, 20, 130, 200, 300, 0]), (3, 2, 1, [0, 1], [1, 2, 13, 20, 130, 200, 300]),
+                (1, 3, 2, [1, 0], [0, 0, 10, 0, 0, 100, 0, 0]), (1, 3, 2, [0, 1], [1, 0, 0, 10, 0, 0, 100, 0]),
+                (1, 1, 2, [0, 0], [1, 10, 100, 0, 0]), (2, 3, 2, [1, 3], [2, 0, 10, 20, 0, 100])):
+            node = helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], strides=[step], pads=pads, output_padding=[more])
+            for bias in (0, 0.5):
+                m = model([node], [port("x", F, [1, 1, 3])], [port("y")], {"w": w[..., :taps], "b": np.array([bias], np.float32)})
+                np.testing.assert_array_equal(RUN.run(m.SerializeToString(), [x])[0], [[np.array(image) + bias]], f"{node}")
+
     def test_running_sum_of_nothing(self):
         m = model([helper.make_node("CumSum", ["x", "axis"], ["y"], exclusive=1)], [port("x", F, [0, 2])], [port("y")],
                   {"axis": np.array(0)})

@@ -12,13 +12,14 @@ void td_onnx_conv(struct td_onnx *n)
     give(n, "convolution(X, W, B, strides, pads, dilations, False, zeros, group)");
 }
 
-/* What is too much at both ends is cut off where the operator cannot leave it out. */
+/* What is too much at both ends is cut off where the operator cannot leave it out, and zeros stand
+ * where no tap comes, before the bias is added. */
 void td_onnx_conv_transpose(struct td_onnx *n)
 {
     struct td_onnx_window w;
     int64_t more[2 * TD_MAX_RANK] = {0}, wanted[2 * TD_MAX_RANK], amount[TD_MAX_RANK];
     int64_t tail[TD_MAX_RANK], head[TD_MAX_RANK];
-    bool same = !strncmp(text(n, "auto_pad"), "SAME", 4), direct;
+    bool same = !strncmp(text(n, "auto_pad"), "SAME", 4), direct, beyond = false;
     if (!td_onnx_window(n, &w, "X", "W"))
         return;
     int extra = ints(n, "output_padding", more, w.dims),
@@ -39,13 +40,18 @@ void td_onnx_conv_transpose(struct td_onnx *n)
         direct = direct && (more[d] < w.stride[d] || more[d] < w.dilation[d]);
         head[d] = -w.begin[d];
         tail[d] = more[d] - w.end[d];
+        beyond = beyond || head[d] > 0 || tail[d] > 0;
     }
     td_onnx_let_window(n, &w);
     let_ints(n, "more", more, w.dims);
     td_onnx_let_around(n, "crop", head, tail, w.dims);
+    let_ints(n, "channels", (int64_t[TD_MAX_RANK]){1, -1, 1, 1, 1, 1, 1, 1}, w.dims + 2);
     give(n, direct ? "convolution(X, W, B, strides, pads, dilations, True, more, group)"
-                   : "constant_pad_nd(convolution(X, W, B, strides, zeros, dilations, True, zeros, "
-                     "group), crop)");
+            : beyond && has(n, "B")
+                ? "constant_pad_nd(convolution(X, W, None, strides, zeros, dilations, True, zeros, "
+                  "group), crop) + view(B, channels)"
+                : "constant_pad_nd(convolution(X, W, B, strides, zeros, dilations, True, zeros, "
+                  "group), crop)");
 }
 
 /* Names sums what the whole numbers add up to. */
