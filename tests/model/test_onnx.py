@@ -114,16 +114,28 @@ class Right(unittest.TestCase):
         np.testing.assert_array_equal(image.reshape(-1)[at], y)
 
     def test_bias_beyond_the_last_tap(self):
-        """Of a transposed convolution, with uneven pads and output_padding: what no tap reaches is the bias."""
+        """Of a transposed convolution: what no tap reaches is the bias, and what output_shape asks for beyond all comes last."""
         x, w = np.array([[[1, 10, 100]]], np.float32), np.array([[[1, 2, 3]]], np.float32)
-        for taps, step, more, pads, image in (
-                (3, 2, 1, [1, 0], [2, 13, 20, 130, 200, 300, 0]), (3, 2, 1, [0, 1], [1, 2, 13, 20, 130, 200, 300]),
-                (1, 3, 2, [1, 0], [0, 0, 10, 0, 0, 100, 0, 0]), (1, 3, 2, [0, 1], [1, 0, 0, 10, 0, 0, 100, 0]),
-                (1, 1, 2, [0, 0], [1, 10, 100, 0, 0]), (2, 3, 2, [1, 3], [2, 0, 10, 20, 0, 100])):
-            node = helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], strides=[step], pads=pads, output_padding=[more])
+        for taps, step, more, image in (
+                (3, 2, {"output_padding": [1], "pads": [1, 0]}, [2, 13, 20, 130, 200, 300, 0]),
+                (3, 2, {"output_padding": [1], "pads": [0, 1]}, [1, 2, 13, 20, 130, 200, 300]),
+                (1, 3, {"output_padding": [2], "pads": [1, 0]}, [0, 0, 10, 0, 0, 100, 0, 0]),
+                (1, 1, {"output_padding": [2]}, [1, 10, 100, 0, 0]),
+                (2, 3, {"output_padding": [2], "pads": [1, 3]}, [2, 0, 10, 20, 0, 100]),
+                (1, 3, {"output_shape": [9]}, [1, 0, 0, 10, 0, 0, 100, 0, 0]), (1, 3, {"output_shape": [6]}, [0, 0, 10, 0, 0, 100])):
+            node = helper.make_node("ConvTranspose", ["x", "w", "b"], ["y"], strides=[step], **more)
             for bias in (0, 0.5):
                 m = model([node], [port("x", F, [1, 1, 3])], [port("y")], {"w": w[..., :taps], "b": np.array([bias], np.float32)})
                 np.testing.assert_array_equal(RUN.run(m.SerializeToString(), [x])[0], [[np.array(image) + bias]], f"{node}")
+
+    def test_range(self):
+        """Nothing where the step leads away from the limit, as where a file counts what may be too few."""
+        for start, limit, delta in ((0, 5, 2), (5, 0, 1), (5, 0, -2), (0, 5, -1), (3, 3, 1), (0.5, -7, 1), (5.5, 1, -1.5)):
+            kind = F if isinstance(start, float) else I
+            values = [np.array(v, np.float32 if kind == F else np.int64) for v in (start, limit, delta)]
+            m = model([helper.make_node("Range", ["s", "l", "d"], ["y"])], [port(c, kind, []) for c in "sld"], [port("y", kind)])
+            y, = RUN.run(m.SerializeToString(), values)
+            np.testing.assert_array_equal(y, np.arange(*values))
 
     def test_running_sum_of_nothing(self):
         m = model([helper.make_node("CumSum", ["x", "axis"], ["y"], exclusive=1)], [port("x", F, [0, 2])], [port("y")],

@@ -35,6 +35,11 @@ void td_onnx_conv_transpose(struct td_onnx *n)
     }
     if (sizes > 0 || same)
         td_onnx_share(&w, amount, !strcmp(text(n, "auto_pad"), "SAME_UPPER"));
+    for (int d = 0; sizes > 0 && !same && d < w.dims; d++)
+        if (amount[d] < 0) { /* what is missing comes last */
+            w.begin[d] = 0;
+            w.end[d] = amount[d];
+        }
     direct = td_onnx_is_even(&w);
     for (int d = 0; d < w.dims; d++) {
         direct = direct && (more[d] < w.stride[d] || more[d] < w.dilation[d]);

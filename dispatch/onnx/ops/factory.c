@@ -22,12 +22,16 @@ void td_onnx_eye_like(struct td_onnx *n)
     give(n, "diagonal_scatter(x, ones_like(diagonal(x, k)), k)");
 }
 
+/* Where delta leads away from limit there is nothing. */
 void td_onnx_range(struct td_onnx *n)
 {
     static const char *const names[] = {"start", "limit", "delta"};
     bool floats = tensor_of(n, "start")->dtype & TD_FLOATS;
+    double start = real(n, "start", 0), limit = real(n, "limit", 0), delta = real(n, "delta", 1);
     for (int i = 0; i < 3; i++)
         let(n, names[i],
             floats ? td_item_float(real(n, names[i], 1)) : td_item_int(whole(n, names[i], 1)));
-    give(n, "arange(start, limit, delta, dtype=kind)");
+    bool away = (delta > 0 && limit < start) || (delta < 0 && limit > start);
+    give(n, away ? "arange(start, start, delta, dtype=kind)"
+                 : "arange(start, limit, delta, dtype=kind)");
 }
