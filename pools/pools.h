@@ -156,10 +156,10 @@ int td_pools_set_io_cpus(struct td_pools *pools, const char *cpus, char *problem
 int td_pools_add(struct td_pools *pools, const struct td_pool_config *config, char *problem,
                  size_t problem_size);
 /* The same, but a pool of that name is replaced: calls that have it already still run there, and it
- * is left as it is when the new one cannot be made. 0 new, 1 replaced; -EBUSY for the default pool.
- */
-int td_pools_put(struct td_pools *pools, const struct td_pool_config *config, char *problem,
-                 size_t problem_size);
+ * is left as it is when the new one cannot be made. 0 new, 1 replaced, with a new reference to what
+ * was made, even if it is removed at once; -EBUSY for the default pool. */
+int td_pools_put(struct td_pools *pools, const struct td_pool_config *config, struct td_pool **pool,
+                 char *problem, size_t problem_size);
 /* Takes the pool out of the set and stops it once the last reference is gone; what is queued runs.
  * -ENOENT; -EBUSY for the default pool. */
 int td_pools_remove(struct td_pools *pools, const char *name);

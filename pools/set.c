@@ -196,11 +196,13 @@ int td_pools_add(struct td_pools *pools, const struct td_pool_config *config, ch
     return error;
 }
 
-int td_pools_put(struct td_pools *pools, const struct td_pool_config *config, char *problem,
-                 size_t problem_size)
+int td_pools_put(struct td_pools *pools, const struct td_pool_config *config, struct td_pool **pool,
+                 char *problem, size_t problem_size)
 {
     pthread_mutex_lock(&pools->adding);
     int result = add(pools, config, true, problem, problem_size);
+    if (result >= 0)
+        *pool = td_pools_find(pools, config->name);
     pthread_mutex_unlock(&pools->adding);
     return result;
 }

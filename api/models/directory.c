@@ -56,7 +56,7 @@ static int read_model(struct walk *walk, const char *name, const char *path, siz
     const struct td_model_file file = {bytes, *size, arena, beside};
     int status = !bytes    ? -EINVAL
                  : !beside ? td_problem_set(problem, ENOMEM, "no memory for the file")
-                           : td_models_load(walk->models, NULL, name, &file, problem);
+                           : td_models_load(walk->models, NULL, name, &file, NULL, problem);
     td_arena_destroy(arena);
     return status;
 }

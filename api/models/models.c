@@ -173,11 +173,10 @@ int td_api_no_model(struct td_request *req)
     return td_api_problem(req, err, "%s", problem.text);
 }
 
-static int answer(struct td_request *req, struct td_response *res, int status)
+/* Takes the reference. */
+static int answer(struct td_request *req, struct td_response *res, struct td_served *served,
+                  int status)
 {
-    struct td_served *served = td_models_find(req->service->models, req->var[0]);
-    if (!served)
-        return td_api_no_model(req);
     struct td_writer w;
     td_write_init(&w, req->arena, 1024);
     write_model(&w, req->var[0], served);
@@ -187,7 +186,8 @@ static int answer(struct td_request *req, struct td_response *res, int status)
 
 int td_api_models_get(struct td_request *req, struct td_response *res)
 {
-    return answer(req, res, 200);
+    struct td_served *served = td_models_find(req->service->models, req->var[0]);
+    return served ? answer(req, res, served, 200) : td_api_no_model(req);
 }
 
 int td_api_models_delete(struct td_request *req, struct td_response *res)
@@ -226,11 +226,12 @@ int td_api_models_put(struct td_request *req, struct td_response *res)
     if (!req->worker)
         return td_api_hand_over(req);
     const struct td_model_file file = {req->body, req->body_size, req->arena, req->beside};
-    int status =
-        td_models_load(req->service->models, td_access_room(req), req->var[0], &file, &problem);
+    struct td_served *served;
+    int status = td_models_load(req->service->models, td_access_room(req), req->var[0], &file,
+                                &served, &problem);
     if (status < 0)
         return td_api_problem(req, status, "%s", problem.text);
     if (sessions && !strcmp(sessions, "end"))
         td_models_end_old(req->service->models, req->var[0]);
-    return answer(req, res, status); /* of another's, who was as fast */
+    return answer(req, res, served, status);
 }

@@ -115,9 +115,11 @@ struct td_model_file { /* as it has arrived */
 };
 /* Reads the file, which takes long, and gives the model its name: 201 it is new, 200 another was
  * replaced, and requests under way finish on that. room: who answers for it, NULL: the store alone.
- * name: a right one. -EDQUOT (room's), -EINVAL, -ENOMEM, -ENOSPC, and nothing has changed. */
+ * name: a right one. made: a new reference to it, even if it is removed at once; NULL: nobody asks.
+ * -EDQUOT (room's), -EINVAL, -ENOMEM, -ENOSPC, and nothing has changed. */
 int td_models_load(struct td_models *models, struct td_weight_room *room, const char *name,
-                   const struct td_model_file *file, struct td_problem *problem);
+                   const struct td_model_file *file, struct td_served **made,
+                   struct td_problem *problem);
 
 /* Has sessions of the model keep what settings say; of them members other than state, sticky,
  * derived and roles are passed over. most: bytes that sessions may hold. Sessions that there are go

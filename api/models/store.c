@@ -211,7 +211,8 @@ static int replace(struct td_models *models, const char *name, const struct td_s
 }
 
 int td_models_load(struct td_models *models, struct td_weight_room *room, const char *name,
-                   const struct td_model_file *file, struct td_problem *problem)
+                   const struct td_model_file *file, struct td_served **made,
+                   struct td_problem *problem)
 {
     struct td_served *served = NULL;
     int status = load(models, room, &served, file, problem);
@@ -224,13 +225,18 @@ int td_models_load(struct td_models *models, struct td_weight_room *room, const 
         }
         status = served ? settle_again(models, served, old, problem) : -ENOMEM;
         if (!status) {
+            atomic_fetch_add(&served->refs, 1); /* the name's, beside this call's */
             status = replace(models, name, old, served);
+            if (status < 0)
+                atomic_fetch_sub(&served->refs, 1);
             if (status < 0 && status != -EAGAIN)
                 td_tensors_no_room(models->tensors, status, "the model", problem);
         }
         td_served_unref(&old);
     }
-    if (status < 0)
+    if (status >= 0 && made)
+        *made = served;
+    else
         td_served_unref(&served);
     return status;
 }

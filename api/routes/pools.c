@@ -114,11 +114,9 @@ int td_api_pools_list(struct td_request *req, struct td_response *res)
     return td_write_response(&w, res, 200);
 }
 
-static int answer(struct td_request *req, const char *name, int status)
+/* Takes the reference. */
+static int answer(struct td_request *req, struct td_pool *pool, int status)
 {
-    struct td_pool *pool = td_pools_find(req->service->pools, name);
-    if (!pool)
-        return td_api_problem(req, -ENOENT, "no pool '%.80s'; GET /v1/pools lists them", name);
     struct td_writer w;
     td_write_init(&w, req->arena, 2048);
     write_pool(&w, pool);
@@ -126,10 +124,19 @@ static int answer(struct td_request *req, const char *name, int status)
     return td_write_response(&w, &req->response, status);
 }
 
+static int answer_by_name(struct td_request *req)
+{
+    struct td_pool *pool = td_pools_find(req->service->pools, req->var[0]);
+    if (!pool)
+        return td_api_problem(req, -ENOENT, "no pool '%.80s'; GET /v1/pools lists them",
+                              req->var[0]);
+    return answer(req, pool, 200);
+}
+
 int td_api_pools_get(struct td_request *req, struct td_response *res)
 {
     (void)res;
-    return answer(req, req->var[0], 200);
+    return answer_by_name(req);
 }
 
 /* A member as the text that td_pool_config_set takes, when it is of the right kind. */
@@ -186,12 +193,13 @@ int td_api_pools_put(struct td_request *req, struct td_response *res)
     int noted = td_access_pool(req, name);
     if (noted < 0)
         return noted;
-    int result = td_pools_put(req->service->pools, &config, problem, sizeof problem);
+    struct td_pool *pool;
+    int result = td_pools_put(req->service->pools, &config, &pool, problem, sizeof problem);
     if (result && noted) /* it is no new one */
         td_access_pool_gone(req, name);
     if (result < 0)
         return td_api_problem(req, result == -EAGAIN ? -ENOMEM : result, "%s", problem);
-    return answer(req, name, result ? 200 : 201);
+    return answer(req, pool, result ? 200 : 201);
 }
 
 int td_api_pools_delete(struct td_request *req, struct td_response *res)
@@ -214,9 +222,9 @@ int td_api_pools_measure(struct td_request *req, struct td_response *res)
     (void)res;
     if (!req->worker) {
         struct td_pool *pool = td_pools_find(req->service->pools, req->var[0]);
-        return pool ? td_api_hand_over_to(req, pool) : answer(req, req->var[0], 200);
+        return pool ? td_api_hand_over_to(req, pool) : answer_by_name(req);
     }
     td_peaks_measure(td_worker_threads(req->worker), &peaks);
     td_api_keep_choices(req->service, &problem); /* what cannot be written now may be at the end */
-    return answer(req, req->var[0], 200);
+    return answer_by_name(req);
 }

@@ -198,6 +198,22 @@ class Pools(Held):
         self.assertEqual(self.get("late")["late"], 1)
         self.service.call("DELETE", "/v1/pools/late")
 
+    def test_made_and_removed_at_once(self):
+        """Who makes a pool is told of that one, also where it is removed before the answer is written."""
+        end, statuses = time.monotonic() + 1.5, []
+
+        def keep(method, body=None):
+            while time.monotonic() < end:
+                statuses.append((method, self.service.call(method, "/v1/pools/brief", body).status))
+
+        threads = [threading.Thread(target=keep, args=args) for args in (("PUT", {"cpus": LAST, "threads": 1}), ("DELETE",), ("DELETE",))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.service.call("DELETE", "/v1/pools/brief")
+        self.assertEqual({status for method, status in statuses if method == "PUT"} - {200, 201}, set())
+
     def test_removed_under_load(self):
         """A pool that goes away answers everything that it had taken, or says that it stops."""
         statuses, lock = [], threading.Lock()
