@@ -19,6 +19,9 @@ bool td_view_of(const struct td_call *call, int i, struct td_view *view);
 /* Row by row, without gaps; where a dimension has one element, its stride says nothing. */
 bool td_is_dense(const struct td_tensor *shape, const int64_t *stride);
 
+/* Whether the elements of its rows have others between them, or are in reverse order. */
+bool td_is_apart(const struct td_tensor *t);
+
 /* A view of t as if that were dense, which a tensor of that shape has, becomes one of the memory in
  * which t lies by its strides, from t's data on. False: no strides are such. */
 bool td_view_through(struct td_view *view, const struct td_tensor *shape,

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define READERS 2 /* of what lies apart: for more, one copy costs less */
+
 struct reader { /* a use of a value */
     int step, use;
     int next; /* the index of the value's next reader; -1: it is the last */
@@ -69,9 +71,27 @@ static bool see_through(const struct looking *l, const struct td_plan_step *step
     return true;
 }
 
-/* Why the reader would need a dense copy of the view t; NULL: it can read it with strides. */
-static const char *object(struct looking *l, const struct td_plan_step *reader,
-                          const struct td_plan_use *use, const struct td_tensor *t)
+/* Whether more than READERS read the step's results, or a reduction reads what the reader makes. */
+static bool is_shared(const struct looking *l, const struct td_plan_step *step,
+                      const struct td_plan_step *reader)
+{
+    bool reduced = false;
+    int n = 0;
+    for (int i = 0; i < step->n_outs; i++)
+        for (int r = l->first[step->value + i]; r >= 0 && n <= READERS; r = l->reader[r].next)
+            n++;
+    for (int r = l->first[reader->value]; r >= 0; r = l->reader[r].next) {
+        const struct td_handle *handle = l->plan->step[l->reader[r].step].handle;
+        reduced = reduced || (handle && td_is_reduction(handle->op));
+    }
+    return n > READERS || reduced;
+}
+
+/* Why the reader would need a dense copy of the step's view t; NULL: it can read it with strides.
+ */
+static const char *object(struct looking *l, const struct td_plan_step *step,
+                          const struct td_plan_step *reader, const struct td_plan_use *use,
+                          const struct td_tensor *t)
 {
     const struct td_impl *row = reader->handle->op->impls;
     struct td_tensor *place = td_step_tensor(reader, use), before = *place;
@@ -83,6 +103,8 @@ static const char *object(struct looking *l, const struct td_plan_step *reader,
         return t->stride ? "who reads it takes no strides" : NULL;
     if (td_is_pointwise(reader->handle->op) && !td_pointwise_takes(t))
         return "it lies in short runs, or far apart: a copy costs less";
+    if (td_is_pointwise(reader->handle->op) && td_is_apart(t) && is_shared(l, step, reader))
+        return "its elements are apart, and a copy serves several steps, or a reduction";
     *place = *t;
     bool taken = !td_binding_bind(l->binding, reader) && !td_run_select(run, &scratch);
     taken = taken && !run->parts && (!run->strided || td_run_takes_strides(run));
@@ -103,7 +125,8 @@ static bool keep_strides(struct td_plan *plan, struct td_tensor *t)
 
 /* Whether a reader of the step's result can read the base tensor instead: NULL, or why not. change:
  * changes it to do so. */
-static const char *ask(struct looking *l, int result, const struct reader *r, bool change)
+static const char *ask(struct looking *l, const struct td_plan_step *from, int result,
+                       const struct reader *r, bool change)
 {
     struct td_plan_step *step = &l->plan->step[r->step];
     struct td_plan_use now;
@@ -113,7 +136,7 @@ static const char *ask(struct looking *l, int result, const struct reader *r, bo
     if (!see_through(l, step, &step->use[r->use], result, &now, &t, stride))
         return "who reads it sees it in a shape that no strides have";
     if (!change)
-        return object(l, step, &now, &t);
+        return object(l, from, step, &now, &t);
     if (!keep_strides(l->plan, &t))
         return "there is no memory";
     *td_step_tensor(step, &step->use[r->use]) = t;
@@ -130,7 +153,7 @@ static const char *each_reader(struct looking *l, const struct td_plan_step *ste
     for (int i = 0; i < step->n_outs; i++)
         for (int r = l->first[step->value + i]; r >= 0 && !why; r = l->reader[r].next)
             if (l->plan->step[l->reader[r].step].handle)
-                why = ask(l, i, &l->reader[r], change);
+                why = ask(l, step, i, &l->reader[r], change);
     return why;
 }
 

@@ -60,11 +60,13 @@ void td_fuser_place(struct td_fuser *f, int at, int *with, const struct td_call 
         k = f->n_open++;
         f->open[k].n = f->open[k].values = 0;
         f->open[k].flops = 0;
+        f->open[k].turns = false;
         f->open[k].like = out;
     }
     struct td_fuser_group *group = &f->open[k];
     group->with[group->n++] = with;
     group->values += values;
+    group->turns = group->turns || td_fused_turns(call);
     group->flops += call->op->flops(call);
     for (int i = 0; i < group->n; i++)
         *group->with[i] = at;
@@ -77,7 +79,8 @@ bool td_fuser_reduce(struct td_fuser *f, int at, int *with, const struct td_call
     while (k >= 0 && *f->open[k].with[0] != of)
         k--;
     struct td_fuser_group *group = of >= 0 && k >= 0 && impl ? &f->open[k] : NULL;
-    if (!group || group->n == TD_FUSED_MOST || !td_fused_reduces(call, impl, group->flops))
+    if (!group || group->turns || group->n == TD_FUSED_MOST ||
+        !td_fused_reduces(call, impl, group->flops))
         return false;
     group->with[group->n++] = with;
     for (int i = 0; i < group->n; i++)

@@ -83,6 +83,7 @@ struct td_fuser { /* gives calls to groups that are computed together */
     struct td_fuser_group {
         int n, values; /* its calls, and the sum of their td_fused_values */
         double flops;
+        bool turns; /* td_fused_turns of one of them */
         int *with[TD_FUSED_MOST];
         const struct td_tensor *like; /* the result of its first call, whose shape all have */
     } open[TD_FUSER_OPEN];

@@ -28,6 +28,23 @@ static bool may_take(const struct td_run *part, const struct td_tensor *t)
     return row->run && (!td_is_pointwise(part->call.op) || td_pointwise_takes(t));
 }
 
+#define READERS 2
+
+/* Whether a copy would serve more than READERS, or the reader's result is reduced at once, which
+ * needs its elements row by row: then the reader had better read a copy than what lies apart. */
+static bool is_shared(const struct td_run *run, const struct td_run *of,
+                      const struct td_run *reader)
+{
+    int readers = 0;
+    bool reduced = false;
+    for (const struct td_run *part = run->parts; part; part = part->next)
+        for (int i = 0; i < part->n_feeds; i++) {
+            readers += part->feed[i].of == of;
+            reduced |= part->feed[i].of == reader && td_is_reduction(part->call.op);
+        }
+    return td_is_pointwise(reader->call.op) && (readers > READERS || reduced);
+}
+
 /* Feed i of the part; false: it reads the result. */
 static bool see(struct td_run *run, struct td_run *part, int i)
 {
@@ -46,7 +63,8 @@ static bool see(struct td_run *run, struct td_run *part, int i)
         return false;
     strided.stride = seen.stride;
     bool dense = td_is_dense(&strided, seen.stride);
-    if (!dense && !may_take(part, &strided))
+    if (!dense &&
+        (!may_take(part, &strided) || (td_is_apart(&strided) && is_shared(run, of, part))))
         return false;
     if (!part->seen && (part->seen = run->options.alloc(run->options.alloc_arg, bytes)))
         memset(part->seen, 0, bytes);
@@ -97,9 +115,11 @@ static bool lies_there(const struct td_run *part)
 void td_parts_find_views(struct td_run *run)
 {
     for (struct td_run *part = run->parts; part; part = part->next) {
+        struct td_view view;
         part->view = moves(part);
         for (int i = 0; i < part->call.n_out; i++)
-            part->view = part->view && !part->gives[i];
+            part->view = part->view && !part->gives[i] && td_view_of(&part->call, i, &view) &&
+                         view.from == &part->call.arg[0].tensor;
     }
     for (struct td_run *part = run->parts; part; part = part->next)
         for (int i = 0; i < part->n_feeds; i++) {

@@ -4,11 +4,14 @@
 
 #include "kernels/pointwise/pointwise.h"
 #include "kernels/reduce/reduce.h"
+#include "kernels/view.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define RUN 8 /* elements that must be contiguous or evenly spaced for td_pointwise_takes */
+/* For td_pointwise_takes: */
+#define RUN 8     /* elements that must be contiguous or evenly spaced, */
+#define SQUARE 16 /* and rows and columns of what is read by squares */
 
 td_kernel td_pointwise_ref, td_cast_ref, td_reduce_ref;
 
@@ -36,12 +39,21 @@ bool td_pointwise_takes(const struct td_tensor *t)
             continue;
         if (run == 1)
             step = stride;
-        ended = ended || stride != run * step;
+        bool ends = !ended && stride != run * step;
+        ended = ended || ends;
         run *= ended ? 1 : t->shape[d];
-        turned = turned || (ended && stride == 1 && t->shape[d] >= RUN && wide);
+        turned = turned || (ends && stride == 1 && t->shape[d] >= SQUARE && run >= SQUARE && wide);
         least = stride && llabs(stride) < least ? llabs(stride) : least;
     }
     return !step || (run >= RUN && (wide || step > 0) && (turned || llabs(step) == least));
+}
+
+bool td_fused_turns(const struct td_call *call)
+{
+    bool any = false;
+    for (int i = 0; i < call->n_args; i++)
+        any = any || (call->arg[i].kind == TD_KIND_tensor && td_is_apart(&call->arg[i].tensor));
+    return any;
 }
 
 bool td_fused_has(const char *formulas, const struct td_op *op)
@@ -60,6 +72,11 @@ bool td_fused_has(const char *formulas, const struct td_op *op)
     return false;
 }
 
+bool td_is_reduction(const struct td_op *op)
+{
+    return reference(op)->run == td_reduce_ref;
+}
+
 int td_fused_values(const struct td_call *call, const struct td_impl *impl)
 {
     if (!td_is_pointwise(call->op) || impl == reference(call->op) || call->n_out != 1)
@@ -71,6 +88,5 @@ int td_fused_values(const struct td_call *call, const struct td_impl *impl)
 
 bool td_fused_reduces(const struct td_call *call, const struct td_impl *impl, double flops)
 {
-    const struct td_impl *ref = reference(call->op);
-    return ref->run == td_reduce_ref && impl != ref && td_reduce_takes(call, flops);
+    return td_is_reduction(call->op) && impl != reference(call->op) && td_reduce_takes(call, flops);
 }

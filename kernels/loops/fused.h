@@ -27,8 +27,13 @@ bool td_pointwise_takes(const struct td_tensor *t);
 /* Whether one of a generated loop's formulas, as struct td_loop_view names them, computes calls of
  * the operator. */
 bool td_fused_has(const char *formulas, const struct td_op *op);
+/* Whether it is one of the family of which td_fused_reduces takes some calls. */
+bool td_is_reduction(const struct td_op *op);
 /* How many values the call brings at most when it runs by impl, 0: it cannot be one of these. */
 int td_fused_values(const struct td_call *call, const struct td_impl *impl);
+/* Whether the elements of an argument are apart along its last dimension: it may be read by
+ * squares, several rows at a time, and a reduction would have the result's elements row by row. */
+bool td_fused_turns(const struct td_call *call);
 /* Whether the call is a reduction which, by impl, may be the last of calls that make what it reads
  * and take so many operations. */
 bool td_fused_reduces(const struct td_call *call, const struct td_impl *impl, double flops);

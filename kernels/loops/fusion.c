@@ -37,7 +37,7 @@ static double add_calls(struct td_point_walk *w, const struct td_fused *calls, i
         calls[i].impl->run(call);
         call->threads = threads;
         flops += call->op->flops(call);
-        made[i] = td_point_add_call(w, call, way.row, way.unit, calls[i].of, made);
+        made[i] = td_point_add_call(w, call, &way, calls[i].of, made);
         for (int k = first; k < w->n_ops; k++)
             w->op[k].impl = calls[i].impl;
     }
@@ -133,6 +133,8 @@ struct td_fusion *td_fusion_make(const struct td_fused *calls, int n, int thread
     if (reduces)
         add_reduction(to, &w, &calls[n - 1], made[calls[n - 1].of[0]], threads);
     struct td_point_running running = td_point_ready(&w, flops, threads);
+    for (int k = 0; k < w.n_values && reduces; k++) /* it takes elements row by row */
+        value[k].apart = false;
     bool few = td_numel(w.out) < least;
     const char *why_rows = few ? TD_WHY(few) : td_point_generate(&w);
     if (why_rows)

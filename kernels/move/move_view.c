@@ -16,6 +16,14 @@ bool td_is_dense(const struct td_tensor *t, const int64_t *stride)
     return true;
 }
 
+bool td_is_apart(const struct td_tensor *t)
+{
+    int d = t->rank - 1;
+    while (d >= 0 && t->shape[d] == 1)
+        d--;
+    return d >= 0 && t->stride && t->stride[d] != 0 && t->stride[d] != 1;
+}
+
 /* A tensor's dimensions, folded where two are walked as one: a place in it is a number of as many
  * digits. */
 struct digits {

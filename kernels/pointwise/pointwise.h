@@ -95,10 +95,25 @@ double td_point_judge(enum td_point point, const double *x, const double *param,
 /* The formula that computes the call: its operator's, or a variant. */
 enum td_point td_point_of(const struct td_call *call);
 
-/* Runs row over the call's elements, in multiples of unit elements of the type; splits big results
- * over the team. A kernel of the family calls this and does nothing else: where call->threads is 0,
- * td_fusion_make asks for row and unit, which are left in call->scratch, and nothing runs. */
-void td_pointwise(const struct td_call *call, td_point_row *row, int unit);
+struct td_point_plane { /* of elements of size bytes: to[r * to_row + c] = from[r + c * step] */
+    void *to;
+    const void *from;
+    int64_t to_row, step, rows, cols;
+    size_t size;
+};
+/* Transposes a plane, by the level's instructions. */
+typedef void td_point_turn(const struct td_point_plane *plane);
+td_point_turn td_point_turn_default, td_point_turn_avx2, td_point_turn_avx512;
+
+struct td_point_way {    /* that a kernel goes */
+    td_point_row *row;   /* its row, */
+    int unit;            /* which wants multiples of so many elements of the type */
+    td_point_turn *turn; /* of its level */
+};
+/* Runs the row over the call's elements; splits big results over the team. A kernel of the family
+ * calls this and does nothing else: where call->threads is 0, td_fusion_make asks for the way,
+ * which is left in call->scratch, and nothing runs. */
+void td_pointwise(const struct td_call *call, const struct td_point_way *way);
 
 /* Rows of n elements, a unit and more, that follow on each other in the result, for a formula of
  * two operands of which one is a single element for each row, it stays, and the other one's n
@@ -112,8 +127,8 @@ typedef void td_point_still_rows(const struct td_point_args *args,
                                  const void *const *in);
 
 /* The same where the formula may have such rows: still[i] is for operand i that stays, or NULL. */
-void td_pointwise_still(const struct td_call *call, td_point_row *row,
-                        td_point_still_rows *const still[2], int unit);
+void td_pointwise_still(const struct td_call *call, const struct td_point_way *way,
+                        td_point_still_rows *const still[2]);
 
 /* Whether a formula of that cost has such rows: it takes no longer than its loads, and vectors are
  * longer than 16 bytes, for which the code is not worth its size. */

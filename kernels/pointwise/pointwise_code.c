@@ -99,7 +99,7 @@ static void ask(const struct td_point_walk *w, struct pattern *k)
     for (int i = 0; i < w->n_values; i++) {
         const struct td_point_value *v = &w->value[i];
         say(k, is_number(v) ? 'n' : v->made ? (v->data ? 'o' : 'm') : v->step[last] ? 'd' : 's');
-        if (!v->made && v->step[last] && v->step[last] != 1)
+        if (!v->made && v->step[last] && v->step[last] != 1 && !v->apart)
             k->why = TD_WHY(apart);
     }
     for (int i = 0; i < w->n_ops; i++) {
@@ -304,6 +304,23 @@ bool td_point_run_sums(const struct td_point_walk *w, int64_t at, int64_t n, int
         w->code(&args);
     }
     return true;
+}
+
+void td_point_run_block(const struct td_point_walk *w, char *const *at, const int64_t *row_step,
+                        int64_t n, int64_t rows)
+{
+    struct td_loop_args args = {.n = n, .rows = rows};
+    put_params(w, &args);
+    if (w->op[0].impl)
+        td_net_note(w->op[0].impl, w->op[0].call);
+    for (int k = 0, s = 0; k < w->n_values; k++) {
+        const struct td_point_value *v = &w->value[k];
+        if (is_number(v) || (v->made && !v->data))
+            continue;
+        args.row_step[s] = 4 * row_step[k];
+        args.base[s++] = at[k];
+    }
+    w->code(&args);
 }
 
 void td_point_run_code(void *arg, int64_t begin, int64_t end)

@@ -261,6 +261,7 @@ TD_KERNEL(pointwise_f32)
 {
     static td_point_still_rows *const none[2];
     enum td_point point = td_point_of(call);
-    td_pointwise_still(call, rows[point][td_point_type(call) != TD_f32],
-                       has_halves(call) ? still_rows[point] : none, L_LANES);
+    td_point_row *row = rows[point][td_point_type(call) != TD_f32];
+    td_pointwise_still(call, &(struct td_point_way){row, L_LANES, TD_NAME(point_turn)},
+                       has_halves(call) ? still_rows[point] : none);
 }

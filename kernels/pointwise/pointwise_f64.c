@@ -79,5 +79,6 @@ TD_KERNEL(pointwise_f64)
 #include "kernels/pointwise/pointwise.def"
     };
     enum td_point point = td_point_of(call);
-    td_pointwise_still(call, rows[point], still[point], L_LANES);
+    td_pointwise_still(call, &(struct td_point_way){rows[point], L_LANES, TD_NAME(point_turn)},
+                       still[point]);
 }

@@ -137,6 +137,7 @@ TD_KERNEL(pointwise_int)
     enum td_dtype type = td_dtype_signed(td_point_type(call));
     enum td_point point = td_point_of(call);
     int which = __builtin_ctz(type);
-    td_pointwise_still(call, rows[point][which], still[point][which],
-                       is_dear[point] ? 1 : (int)(64 / td_dtype_size(type)));
+    int unit = is_dear[point] ? 1 : (int)(64 / td_dtype_size(type));
+    td_pointwise_still(call, &(struct td_point_way){rows[point][which], unit, TD_NAME(point_turn)},
+                       still[point][which]);
 }

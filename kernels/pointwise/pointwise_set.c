@@ -7,8 +7,8 @@
 #define TILE 1024 /* elements at most */
 #define NEAR 384  /* of several calls on much memory: while one computes, the next's loads come */
 #define MUCH ((size_t)1 << 20)
-#define LEAST_TURNED 4 /* rows and columns that are laid out together */
-#define FEW 256 /* of a row, of which elements stay: its tile is filled once, and read again */
+#define LEAST_DOWN 4 /* rows that are laid out together, at least */
+#define FEW 256      /* of a row, of which elements stay: its tile is filled once, and read again */
 
 /* A value that is still to be filled in. */
 static struct td_point_value *add_value(struct td_point_walk *w, enum td_dtype type, bool made)
@@ -82,12 +82,12 @@ static int add_widened(struct td_point_walk *w, const struct td_call *call, int 
     return add_op(w, &op);
 }
 
-void td_point_begin_op(struct td_point_op *op, const struct td_call *call, td_point_row *row,
-                       int unit)
+void td_point_begin_op(struct td_point_op *op, const struct td_call *call,
+                       const struct td_point_way *way)
 {
     const struct td_pointwise *family = call->op->family;
     bool picks = td_point_result(family->point) == TD_POINT_IS_pick;
-    *op = (struct td_point_op){.row = row, .unit = unit, .call = call};
+    *op = (struct td_point_op){.row = way->row, .unit = way->unit, .call = call};
     op->args.type = td_point_type(call);
     op->args.to = call->out[0].dtype;
     for (int k = 0; family->operands[k]; k++, op->n_in++) {
@@ -99,12 +99,13 @@ void td_point_begin_op(struct td_point_op *op, const struct td_call *call, td_po
         td_point_param(call, k, &op->args.real[k], &op->args.whole[k]);
 }
 
-int td_point_add_call(struct td_point_walk *w, const struct td_call *call, td_point_row *row,
-                      int unit, const signed char *of, const int *made)
+int td_point_add_call(struct td_point_walk *w, const struct td_call *call,
+                      const struct td_point_way *way, const signed char *of, const int *made)
 {
     const char *operands = ((const struct td_pointwise *)call->op->family)->operands;
     struct td_point_op op;
-    td_point_begin_op(&op, call, row, unit);
+    w->turn = w->turn ? w->turn : way->turn;
+    td_point_begin_op(&op, call, way);
     for (int k = 0; k < op.n_in; k++) {
         int arg = operands[k] - '0';
         const struct td_value *v = &call->arg[arg];
@@ -232,35 +233,38 @@ static void classify(struct td_point_walk *w)
         w->value[k].again = w->value[k].again && !(w->whole % w->shape[w->rank - 1]);
 }
 
-/* The dimension but the last that an operand lies side by side along, and jumps along the last; -1:
- * none, or there is little to be gained. */
-static int turned_along(const struct td_point_walk *w, const struct td_point_value *v)
+/* The dimension but the last that an operand lies side by side along; -1: none, or it is short. */
+static int side_by_side(const struct td_point_walk *w, const struct td_point_value *v)
 {
-    const int last = w->rank - 1;
-    if (v->made || v->step[last] == 0 || v->step[last] == 1 || w->shape[last] < LEAST_TURNED)
-        return -1;
-    for (int d = 0; d < last; d++)
-        if (v->step[d] == 1 && w->shape[d] >= LEAST_TURNED)
+    for (int d = 0; d < w->rank - 1; d++)
+        if (v->step[d] == 1 && w->shape[d] >= LEAST_DOWN)
             return d;
     return -1;
 }
 
-/* All turned operands lie along the dimension that the first one does. */
-static void find_turned(struct td_point_walk *w)
+/* Which operands' elements are apart along the last dimension, and the dimension that blocks go
+ * down then: if possible one that such an operand lies along. */
+static void find_blocks(struct td_point_walk *w)
 {
-    w->turned = -1;
+    const int last = w->rank - 1;
+    bool any = false;
+    w->down = -1;
     for (int k = 0; k < w->n_values; k++) {
-        int along = turned_along(w, &w->value[k]);
-        w->turned = w->turned < 0 ? along : w->turned;
-        w->value[k].turned = along >= 0 && along == w->turned;
+        struct td_point_value *v = &w->value[k];
+        v->apart = last && !v->made && v->step[last] != 0 && v->step[last] != 1;
+        any |= v->apart;
+        if (v->apart && w->down < 0)
+            w->down = side_by_side(w, v);
     }
+    if (any && w->down < 0)
+        w->down = last - 1;
 }
 
 void td_point_close_walk(struct td_point_walk *w)
 {
     fold(w);
     classify(w);
-    find_turned(w);
+    find_blocks(w);
 }
 
 /* ---- names ---- */

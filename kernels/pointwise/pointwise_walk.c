@@ -11,7 +11,7 @@
  * - a BOOL among operands of another type is made one of theirs in a tile, but for one that picks;
  * - what one call makes for another stays in a tile, in the type that it is rounded to;
  * - operands that lie side by side along another dimension, as a transposed matrix does, are laid
- * out several rows at a time (pointwise_turned.c);
+ * out several rows at a time (pointwise_blocks.c);
  * - a result of a cheap call that with its operands is larger than the caches is computed in a
  * small tile, and written from there past them: else each of its lines would be read before it is.
  *
@@ -239,8 +239,8 @@ static int64_t grain_of(int64_t n, double flops)
 void td_point_run(void *arg)
 {
     const struct td_point_running *r = arg;
-    if (!r->walk->code && r->walk->turned >= 0) {
-        td_point_run_turned(r->walk, r->threads, r->grain);
+    if (r->walk->down >= 0) {
+        td_point_run_blocks(r->walk, r->threads, r->grain);
         return;
     }
     td_parallel_brief(r->threads, r->n, r->grain,
@@ -258,7 +258,7 @@ struct td_point_running td_point_ready(struct td_point_walk *w, double flops, in
 /* ---- one call ---- */
 
 /* Few elements that all lie as the result's do, without a walk; false: they are not. */
-static bool run_few(const struct td_call *call, td_point_row *row, int unit)
+static bool run_few(const struct td_call *call, const struct td_point_way *way)
 {
     const char *operands = ((const struct td_pointwise *)call->op->family)->operands;
     int64_t n = td_numel(&call->out[0]);
@@ -266,19 +266,19 @@ static bool run_few(const struct td_call *call, td_point_row *row, int unit)
     struct td_point_op op;
     if (n > FEW)
         return false;
-    td_point_begin_op(&op, call, row, unit);
+    td_point_begin_op(&op, call, way);
     for (int k = 0; k < op.n_in; k++) {
         const struct td_value *v = &call->arg[operands[k] - '0'];
         const struct td_tensor *t = &v->tensor;
         bool lies = v->kind == TD_KIND_tensor && !t->stride && t->dtype == op.args.from[k];
-        if (lies ? td_numel(t) != n : v->kind == TD_KIND_tensor || n > unit)
+        if (lies ? td_numel(t) != n : v->kind == TD_KIND_tensor || n > way->unit)
             return false;
         at[k] = lies ? t->data : room[k];
         op.in[k] = k;
         if (lies)
             continue;
         td_point_put(number, td_point_number(call, k), op.args.from[k]);
-        td_point_copy(room[k], number, unit, 0, td_dtype_size(op.args.from[k]));
+        td_point_copy(room[k], number, way->unit, 0, td_dtype_size(op.args.from[k]));
     }
     op.out = op.n_in;
     at[op.out] = call->out[0].data;
@@ -300,25 +300,25 @@ static bool is_loop_worth(const struct td_point_walk *w)
     return laid || (number && !(w->cheap && is_beyond(w)));
 }
 
-void td_pointwise(const struct td_call *call, td_point_row *row, int unit)
+void td_pointwise(const struct td_call *call, const struct td_point_way *way)
 {
-    td_pointwise_still(call, row, (td_point_still_rows *const[2]){NULL, NULL}, unit);
+    td_pointwise_still(call, way, (td_point_still_rows *const[2]){NULL, NULL});
 }
 
-void td_pointwise_still(const struct td_call *call, td_point_row *row,
-                        td_point_still_rows *const still[2], int unit)
+void td_pointwise_still(const struct td_call *call, const struct td_point_way *way,
+                        td_point_still_rows *const still[2])
 {
     struct td_point_value value[TD_POINT_OPERANDS * 2 + 1]; /* widened ones are two */
     struct td_point_op op[TD_POINT_OPERANDS + 1];
     struct td_point_walk w = {.value = value, .op = op, .out = &call->out[0]};
-    assert(row);
+    assert(way->row);
     if (!call->threads) { /* it is only asked */
-        *(struct td_point_way *)call->scratch = (struct td_point_way){row, unit};
+        *(struct td_point_way *)call->scratch = *way;
         return;
     }
-    if (!td_numel(w.out) || run_few(call, row, unit))
+    if (!td_numel(w.out) || run_few(call, way))
         return;
-    td_point_add_call(&w, call, row, unit, NULL, NULL);
+    td_point_add_call(&w, call, way, NULL, NULL);
     struct td_point_running running = td_point_ready(&w, call->op->flops(call), call->threads);
     int one = still[0] && look_past(&w).value < 0 ? td_point_find_still(&w) : -1;
     if (one >= 0) {

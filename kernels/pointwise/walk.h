@@ -26,7 +26,7 @@ struct td_point_value {        /* an operand in memory, or what an op makes */
     bool constant;             /* one element for all */
     bool again;                /* its elements come again with each innermost row */
     bool still;                /* one element for each innermost row */
-    bool turned;               /* side by side along the walk's dimension `turned`, not the last */
+    bool apart;                /* its elements are, along the last dimension of several */
 };
 
 struct td_point_op { /* a row over values */
@@ -40,10 +40,11 @@ struct td_point_op { /* a row over values */
 struct td_point_walk {
     int rank, n_values, n_ops;
     int64_t tile;               /* elements that have room */
+    td_point_turn *turn;        /* of the first call's level */
     int64_t brief;              /* rows of fewer elements are taken many at a time */
     int64_t whole;              /* of a tile: whole rows, where operands come again with these */
     int64_t shape[TD_MAX_RANK]; /* folded, outermost first; never empty */
-    int turned;                 /* the dimension that turned operands lie along; -1: none do */
+    int down;                   /* the dimension that blocks go down; -1: nothing is apart */
     bool cheap;                 /* memory is what its calls wait for */
     const struct td_tensor *out;
     struct td_point_value *value; /* TD_FUSED_VALUES, once it is closed n_values */
@@ -56,21 +57,16 @@ _Static_assert(TD_FUSED_VALUES * 8 * 32 <= TD_POINT_ROOM, "the widest tiles hold
 /* ---- pointwise_set.c ---- */
 
 /* What a row is told of the call; where operands lie is still to be said. */
-void td_point_begin_op(struct td_point_op *op, const struct td_call *call, td_point_row *row,
-                       int unit);
+void td_point_begin_op(struct td_point_op *op, const struct td_call *call,
+                       const struct td_point_way *way);
 /* Adds the call, and gives the value that it makes. made: of the calls before, the values that they
  * make; of: which of these an argument is, NULL: none. Operands with the same data are one. */
-int td_point_add_call(struct td_point_walk *w, const struct td_call *call, td_point_row *row,
-                      int unit, const signed char *of, const int *made);
+int td_point_add_call(struct td_point_walk *w, const struct td_call *call,
+                      const struct td_point_way *way, const signed char *of, const int *made);
 /* All calls are there: settles what is walked as one and how values lie. */
 void td_point_close_walk(struct td_point_walk *w);
 
 /* ---- pointwise_walk.c ---- */
-
-struct td_point_way { /* that a kernel would have gone */
-    td_point_row *row;
-    int unit;
-};
 
 struct td_point_running { /* of a closed walk: how it is split */
     int threads;
@@ -90,21 +86,10 @@ void td_point_run_op(const struct td_point_op *op, int64_t n, char *const *at);
 char *td_point_at(const struct td_point_walk *w, const struct td_point_value *v, int64_t begin,
                   int64_t n, char *tile);
 
-/* ---- pointwise_turn.c, once per level ---- */
+/* ---- pointwise_blocks.c ---- */
 
-struct td_point_plane { /* of elements of size bytes: to[r * to_row + c] = from[r + c * step] */
-    void *to;
-    const void *from;
-    int64_t to_row, step, rows, cols;
-    size_t size;
-};
-typedef void td_point_turn(const struct td_point_plane *plane);
-td_point_turn td_point_turn_default, td_point_turn_avx2, td_point_turn_avx512;
-
-/* ---- pointwise_turned.c ---- */
-
-/* By its rows, in blocks of several rows: of a walk that has turned operands. */
-void td_point_run_turned(const struct td_point_walk *w, int threads, int64_t grain);
+/* In blocks of several rows, by w->code or its rows: of a walk with operands that are apart. */
+void td_point_run_blocks(const struct td_point_walk *w, int threads, int64_t grain);
 
 /* ---- pointwise_still.c ---- */
 
@@ -122,6 +107,10 @@ void td_point_run_still(const struct td_point_walk *w, td_point_still_rows *rows
 const char *td_point_generate(struct td_point_walk *w);
 /* By w->code: the result's elements from begin on. */
 void td_point_run_code(void *walk, int64_t begin, int64_t end);
+/* By w->code: rows of n elements. at and row_step: where each value in memory begins, and elements
+ * from a row of it to the next. */
+void td_point_run_block(const struct td_point_walk *w, char *const *at, const int64_t *row_step,
+                        int64_t n, int64_t rows);
 /* Sums of rows of n elements, step apart from element `at` on, by the code of a walk that sums up.
  * False: they do not lie as it takes them. */
 bool td_point_run_sums(const struct td_point_walk *w, int64_t at, int64_t n, int64_t rows,

@@ -2,6 +2,7 @@
  * bit: by a row that takes them, whether it would be chosen or not, or by way of a dense copy. Sums
  * may be taken in another order, which shows in no sum of whole numbers. */
 #include "dispatch/call/own.h"
+#include "kernels/pointwise/pointwise.h"
 #include "tests/dispatch/step_test.h"
 #include "tests/sample.h"
 
@@ -177,7 +178,7 @@ START_TEST(test_columns_beside_long_and_short_rows)
 END_TEST
 
 /* Operands that lie side by side along another dimension are read by squares
- * (pointwise_turned.c): matrices of all sizes around a square's and a block's, alone, with an
+ * (pointwise_blocks.c): matrices of all sizes around a square's and a block's, alone, with an
  * operand that stays along rows, one that comes again with each, and one that picks. */
 START_TEST(test_squares)
 {
@@ -207,9 +208,41 @@ START_TEST(test_squares)
 }
 END_TEST
 
+/* Each level's rows have squares turned by that level's instructions, also where elements are whole
+ * numbers, whose units are as wide at all levels. */
+START_TEST(test_squares_of_the_level)
+{
+    static const enum td_dtype types[] = {TD_u8, TD_bf16, TD_f32, TD_f64, TD_i64};
+    static const char *const ops[] = {"sub.Tensor", "cast"};
+    static const char *const patterns[] = {"self=[m,n] other=[m,n]", "self=[m,n] dtype=FP32"};
+    int asked = 0;
+    sample_start();
+    for (int k = 0; k < 10; k++) {
+        static struct sample s;
+        struct td_point_way way;
+        struct td_sizes sizes = {5, 7, 0};
+        int err =
+            sample_init(&s, ops[k / 5], patterns[k / 5], sizes, types[k % 5], SAMPLE_PLAIN, 1);
+        for (const struct td_impl *row = s.run.call.op->impls; !err && row->run; row++) {
+            if (strcmp(row->name, "simd") || !may_run(row, &s.run.call))
+                continue;
+            s.run.call.threads = 0;
+            s.run.call.scratch = &way;
+            row->run(&s.run.call);
+            ck_assert_ptr_eq(way.turn, row->isa == TD_ISA_default ? td_point_turn_default
+                                       : row->isa == TD_ISA_avx2  ? td_point_turn_avx2
+                                                                  : td_point_turn_avx512);
+            asked++;
+        }
+        sample_fini(&s);
+    }
+    ck_assert_int_gt(asked, 9);
+}
+END_TEST
+
 int main(void)
 {
     const TTest *const tests[] = {test_every_sample, test_columns_beside_long_and_short_rows,
-                                  test_squares};
-    return td_run_tests("strides", tests, 3);
+                                  test_squares, test_squares_of_the_level};
+    return td_run_tests("strides", tests, 4);
 }
