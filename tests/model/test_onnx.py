@@ -163,6 +163,31 @@ class Right(unittest.TestCase):
             np.testing.assert_array_equal(last, wanted[-1])
             np.testing.assert_array_equal(rows, (wanted[::-1] if back_rows else wanted).transpose(1, 0, 2))
 
+    def test_sequences_of_different_lengths(self):
+        """A batch of them, each up to its own end, is what each is alone, in either direction; nothing is behind an end.
+        Lengths are an input or a constant; steps of the cell's own kernel, or one by one (P, linear_before_reset=0)."""
+        draw = np.random.default_rng(3)
+        r, run = lambda *shape: draw.standard_normal(shape, np.float32), lambda m, *a: RUN.run(m.SerializeToString(), a)
+        lengths, x, h, c = np.array([6, 3, 1, 5], np.int32), r(6, 4, 3), r(2, 4, 5), r(2, 4, 5)
+        for op, gates, states, named in (("LSTM", 4, "hc", {}), ("LSTM", 4, "hc", {"P": r(2, 15)}), ("GRU", 3, "h", {"linear_before_reset": 1}),
+                                         ("GRU", 3, "h", {}), ("RNN", 1, "h", {})):
+            peeps = {k: named.pop(k) for k in [*named] if k == "P"}
+            w = {"w": r(2, gates * 5, 3), "r": r(2, gates * 5, 5), "b": r(2, 2 * gates * 5), **peeps}
+            out = ["y", *(s + "_" for s in states)]
+            node = helper.make_node(op, ["x", "w", "r", "b", "l", *states, *peeps], out, hidden_size=5, direction="bidirectional", **named)
+            ports = [port("x"), *map(port, states)]
+            whole = model([node], [ports[0], port("l", TensorProto.INT32), *ports[1:]], [*map(port, out)], w)
+            got = run(whole, x, lengths, h, *([c] if "c" in states else []))
+            kept = run(model([node], ports, [*map(port, out)], {**w, "l": lengths}), x, h, *([c] if "c" in states else []))
+            for b, n in enumerate(lengths):
+                one = slice(b, b + 1)
+                alone = run(whole, x[:n, one], lengths[one], h[:, one], *([c[:, one]] if "c" in states else []))
+                for y, last in ((got[0], got[1:]), (kept[0], kept[1:])):
+                    np.testing.assert_allclose(y[:n, :, one], alone[0], 1e-4, 1e-5, f"{op} {named} {b}")
+                    self.assertFalse(y[n:, :, b].any())
+                    for a, want in zip(last, alone[1:]):
+                        np.testing.assert_allclose(a[:, one], want, 1e-4, 1e-5, f"{op} {named} {b}")
+
     def test_unique(self):
         draw = np.random.default_rng(6)
         for shape, axis in (((200,), None), ((5, 8), None), ((60, 2), 0), ((2, 60), 1), ((3, 40, 2), -2), ((1,), None)):

@@ -7,6 +7,7 @@ struct layer {
     int64_t steps, batch, hidden;
     int ways;               /* directions */
     bool reverse, sideways; /* the batch is the first dimension */
+    bool uneven;            /* sequence_lens: some may end before the last step */
 };
 
 /* The parts of x, which are as many as order is long, in its order. */
@@ -41,12 +42,36 @@ static void judge_cell(struct td_onnx *n, const struct layer *l, const char *own
         refuse(n, "activations, clip, input_forget: there is no cell but that of %s", own);
 }
 
+/* Whether sequences may end before the last step. Lengths that are computed are not read: they
+ * would be constants of the plan, and each batch has others. */
+static bool are_uneven(struct td_onnx *n, const struct layer *l)
+{
+    int64_t lengths[4096];
+    const struct td_item *given = at(n, "sequence_lens");
+    if (given->v.kind == TD_KIND_none)
+        return false;
+    const struct td_tensor *t = tensor_of(n, "sequence_lens");
+    if (t->rank != 1 || t->shape[0] != l->batch)
+        refuse(n, "sequence_lens: a length for each of %lld sequences is right",
+               (long long)l->batch);
+    if (given->recorded || l->batch > 4096 || n->err)
+        return true;
+    int count = ints(n, "sequence_lens", lengths, 4096);
+    bool uneven = false;
+    for (int i = 0; i < count; i++) {
+        uneven = uneven || lengths[i] != l->steps;
+        if (lengths[i] < 0 || lengths[i] > l->steps)
+            refuse(n, "sequence_lens: there are no %lld steps", (long long)lengths[i]);
+    }
+    return uneven;
+}
+
 /* Names what ATen's layers want: x time first, gates in ATen's order (order), biases apart. */
 static bool begin(struct td_onnx *n, struct layer *l, const char *order, const char *activations)
 {
     const struct td_tensor *x = tensor_of(n, "X"), *r = tensor_of(n, "R");
     const char *direction = text(n, "direction");
-    int64_t lengths[4096], gates = (int64_t)strlen(order);
+    int64_t gates = (int64_t)strlen(order);
     *l = (struct layer){.hidden = r->shape[2], .ways = !strcmp(direction, "bidirectional") ? 2 : 1};
     l->reverse = !strcmp(direction, "reverse");
     l->sideways = whole(n, "layout", 0) != 0;
@@ -61,12 +86,7 @@ static bool begin(struct td_onnx *n, struct layer *l, const char *order, const c
     if (strcmp(direction, "forward") != 0 && !l->reverse && l->ways == 1)
         refuse(n, "direction: forward, reverse or bidirectional is right");
     judge_cell(n, l, activations);
-    if (has(n, "sequence_lens")) {
-        int count = ints(n, "sequence_lens", lengths, 4096);
-        for (int i = 0; i < count; i++)
-            if (lengths[i] != l->steps)
-                refuse(n, "sequence_lens: there is no operator for sequences of different lengths");
-    }
+    l->uneven = are_uneven(n, l);
     let_int(n, "hidden", l->hidden);
     let_ints(n, "state", (int64_t[]){l->ways, l->batch, l->hidden}, 3);
     let_ints(n, "biases", (int64_t[]){l->ways, 2 * gates * l->hidden}, 2);
@@ -102,33 +122,67 @@ static void put_all(struct td_onnx *n, const struct layer *l)
         put(n, 2, eval(n, l->sideways ? "transpose(c, 0, 1)" : "alias(c)"));
 }
 
-/* By ATen's operator, whose results are all outputs and the last states. */
-static void run(struct td_onnx *n, const struct layer *l, const char *op, bool two_states)
+/* ---- sequences of different lengths ---- */
+
+/* All go forward, and what lies behind an end is cleared; those that go back are turned round
+ * first, each up to its own end. */
+static void let_ends(struct td_onnx *n, const struct layer *l)
 {
-    static const char *const names[] = {"W", "R", "wb", "rb"};
-    struct td_item parameter[8], list = {0}, result[TD_MAX_OUTS];
+    const struct td_tensor *x = tensor_of(n, "X");
+    let_int(n, "steps", l->steps);
+    let_int(n, "batch", l->batch);
+    let_ints(n, "turned_x", (int64_t[]){l->steps, l->batch, x->shape[2]}, 3);
+    let_ints(n, "turned_y", (int64_t[]){l->steps, l->batch, l->hidden}, 3);
+    let_ints(n, "one_y", (int64_t[]){1, l->batch, l->hidden}, 3);
+    set(n, "ends", "view(_to_copy(sequence_lens, dtype=INT64), [1, batch, 1])");
+    set(n, "each", "view(arange(steps, dtype=INT64), [steps, 1, 1])");
+    set(n, "inside", "lt(each, ends)");
+    set(n, "turned", "where(inside, ends - 1 - each, each)");
+}
+
+/* Leaves in y and h what steps behind the ends have not touched. first: h before the first step. */
+static void end_way(struct td_onnx *n, bool back)
+{
+    set(n, "last", "select(gather(y, 0, expand(clamp(ends - 1, 0), one_y)), 0, 0)");
+    set(n, "h", "where(gt(select(ends, 0, 0), 0), last, first)");
+    set(n, "y", "where(inside, y, zeros_like(y))");
+    if (back)
+        set(n, "y", "gather(y, 0, expand(turned, turned_y))");
+}
+
+/* Of x and w of an LSTM: one more element of x, 1 behind a sequence's end, closes the gate of what
+ * is new and opens that of what is kept, so that c stays as it is. */
+static void hold(struct td_onnx *n, const struct layer *l)
+{
+    let_tensor(n, "gates", TD_f32, (const double[]){-1e4, 1e4, 0, 0}, 4);
+    let_ints(n, "by_gates", (int64_t[]){4, l->hidden}, 2);
+    set(n, "x", "cat([x, _to_copy(logical_not(inside), dtype=kind)], 2)");
+    set(n, "w",
+        "cat([w, view(expand(view(_to_copy(gates, dtype=kind), [4, 1]), by_gates), [-1, 1])], 1)");
+}
+
+/* ---- by ATen's operators ---- */
+
+/* The layer of what is called so; its results are all outputs and the last states. */
+static void run_layer(struct td_onnx *n, const char *op, const struct td_item *parameter, int ways,
+                      bool two_states)
+{
+    struct td_item list = {0}, result[TD_MAX_OUTS];
+    struct td_item states[2] = {*at(n, "h"), *at(n, "c")};
     int count = 0;
-    for (int i = 0; i < 4 * l->ways; i++) {
-        let(n, "v", *at(n, names[i % 4]));
-        let_int(n, "way", i / 4);
-        parameter[i] = eval(n, "select(v, 0, way)");
-    }
     if (!n->err)
-        n->err = td_walk_list(n->walk, parameter, 4 * l->ways, &list);
+        n->err = td_walk_list(n->walk, parameter, 4 * ways, &list);
     let(n, "parameters", list);
-    if (l->reverse)
-        set(n, "X", "flip(X, [0])");
-    struct td_item states[2] = {*at(n, "initial_h"), *at(n, "initial_c")};
     let(n, "states", states[0]);
     if (!n->err && two_states)
         n->err = td_walk_list(n->walk, states, 2, &list);
     if (two_states)
         let(n, "states", list);
     struct td_given args[] = {
-        TD_GIVE(*at(n, "X")),          TD_GIVE(*at(n, "states")),
+        TD_GIVE(*at(n, "x")),          TD_GIVE(*at(n, "states")),
         TD_GIVE(*at(n, "parameters")), TD_GIVE(td_item_bool(true)),
         TD_GIVE(td_item_int(1)),       TD_GIVE(td_item_float(0)),
-        TD_GIVE(td_item_bool(false)),  TD_GIVE(td_item_bool(l->ways == 2)),
+        TD_GIVE(td_item_bool(false)),  TD_GIVE(td_item_bool(ways == 2)),
         TD_GIVE(td_item_bool(false)),
     };
     if (!n->err)
@@ -137,7 +191,78 @@ static void run(struct td_onnx *n, const struct layer *l, const char *op, bool t
         return;
     let(n, "y", result[0]);
     let(n, "h", result[1]);
-    let(n, "c", result[count - 1]);
+    if (count > 2)
+        let(n, "c", result[2]);
+}
+
+/* The parameters of a way; the last three of them are not x's. */
+static void take_parameters(struct td_onnx *n, int way, struct td_item *parameter)
+{
+    static const char *const names[] = {"W", "R", "wb", "rb"};
+    let_int(n, "way", way);
+    for (int i = 0; i < 4; i++) {
+        let(n, "v", *at(n, names[i]));
+        parameter[i] = eval(n, "select(v, 0, way)");
+    }
+}
+
+static void join_ways(struct td_onnx *n, const struct layer *l, const struct td_item *first)
+{
+    bool two = l->ways == 2;
+    let(n, "y0", first[0]);
+    let(n, "h0", first[1]);
+    let(n, "c0", first[2]);
+    set(n, "y", two ? "stack([y0, y], 1)" : "unsqueeze(y, 1)");
+    set(n, "h", two ? "stack([h0, h])" : "unsqueeze(h, 0)");
+    if (has(n, "c"))
+        set(n, "c", two ? "stack([c0, c])" : "unsqueeze(c, 0)");
+    put_all(n, l);
+}
+
+static void run_uneven(struct td_onnx *n, const struct layer *l, const char *op, bool two_states)
+{
+    struct td_item parameter[4], first[3];
+    let_ends(n, l);
+    for (int way = 0; way < l->ways; way++) {
+        bool back = l->reverse || way;
+        take_parameters(n, way, parameter);
+        set(n, "x", back ? "gather(X, 0, expand(turned, turned_x))" : "alias(X)");
+        set(n, "first", "select(initial_h, 0, way)");
+        set(n, "h", "unsqueeze(first, 0)");
+        if (two_states)
+            set(n, "c", "unsqueeze(select(initial_c, 0, way), 0)");
+        if (two_states && wants(n, 2)) {
+            let(n, "w", parameter[0]);
+            hold(n, l);
+            parameter[0] = *at(n, "w");
+        }
+        run_layer(n, op, parameter, 1, two_states);
+        if (two_states)
+            set(n, "c", "select(c, 0, 0)");
+        end_way(n, back);
+        if (!way) {
+            first[0] = *at(n, "y");
+            first[1] = *at(n, "h");
+            first[2] = *at(n, "c");
+        }
+    }
+    join_ways(n, l, first);
+}
+
+static void run(struct td_onnx *n, const struct layer *l, const char *op, bool two_states)
+{
+    struct td_item parameter[8];
+    if (l->uneven) {
+        run_uneven(n, l, op, two_states);
+        return;
+    }
+    for (int way = 0; way < l->ways; way++)
+        take_parameters(n, way, parameter + (ptrdiff_t)4 * way);
+    set(n, "x", l->reverse ? "flip(X, [0])" : "alias(X)");
+    set(n, "h", "alias(initial_h)");
+    if (two_states)
+        set(n, "c", "alias(initial_c)");
+    run_layer(n, op, parameter, l->ways, two_states);
     if (l->reverse)
         set(n, "y", "flip(y, [0])");
     let_ints(n, "sizes", (int64_t[]){l->steps, l->batch, l->ways, l->hidden}, 4);
@@ -160,43 +285,41 @@ void td_onnx_rnn(struct td_onnx *n)
 /* One direction: cell makes the next h (and c) of x, h and c. Names y and its states. */
 static void go(struct td_onnx *n, const struct layer *l, int way, void (*cell)(struct td_onnx *))
 {
-    bool back = l->reverse || way;
+    bool back = l->reverse || way, flips = back && !l->uneven;
     let_int(n, "way", way);
     set(n, "w", "select(W, 0, way)");
     set(n, "r", "select(R, 0, way)");
     set(n, "b", "select(wb, 0, way)");
     set(n, "rb_", "select(rb, 0, way)");
-    set(n, "h", "select(initial_h, 0, way)");
+    set(n, "first", "select(initial_h, 0, way)");
+    set(n, "h", "alias(first)");
     if (has(n, "initial_c"))
         set(n, "c", "select(initial_c, 0, way)");
     let_ints(n, "none", (int64_t[]){0, l->batch, l->hidden}, 3);
     set(n, "y", "zeros(none, dtype=kind)");
+    set(n, "way_x", back && l->uneven ? "gather(X, 0, expand(turned, turned_x))" : "alias(X)");
     for (int64_t i = 0; i < l->steps && !n->err; i++) {
-        let_int(n, "i", back ? l->steps - 1 - i : i);
-        set(n, "x", "select(X, 0, i)");
+        let_int(n, "now", flips ? l->steps - 1 - i : i);
+        set(n, "x", "select(way_x, 0, now)");
+        let(n, "held", *at(n, "c"));
         cell(n);
-        set(n, "y", back ? "cat([unsqueeze(h, 0), y], 0)" : "cat([y, unsqueeze(h, 0)], 0)");
+        set(n, "y", flips ? "cat([unsqueeze(h, 0), y], 0)" : "cat([y, unsqueeze(h, 0)], 0)");
+        if (l->uneven && has(n, "c"))
+            set(n, "c", "where(select(inside, 0, now), c, held)");
     }
+    if (l->uneven)
+        end_way(n, back);
 }
 
 static void run_steps(struct td_onnx *n, const struct layer *l, void (*cell)(struct td_onnx *))
 {
-    struct td_item y, h, c;
+    if (l->uneven)
+        let_ends(n, l);
     go(n, l, 0, cell);
-    y = *at(n, "y");
-    h = *at(n, "h");
-    c = *at(n, "c");
+    struct td_item first[3] = {*at(n, "y"), *at(n, "h"), *at(n, "c")};
     if (l->ways == 2)
         go(n, l, 1, cell);
-    let(n, "y0", y);
-    let(n, "h0", h);
-    let(n, "c0", c);
-    bool two = l->ways == 2;
-    set(n, "y", two ? "stack([y0, y], 1)" : "unsqueeze(y, 1)");
-    set(n, "h", two ? "stack([h0, h])" : "unsqueeze(h, 0)");
-    if (has(n, "c"))
-        set(n, "c", two ? "stack([c0, c])" : "unsqueeze(c, 0)");
-    put_all(n, l);
+    join_ways(n, l, first);
 }
 
 static void gru_cell(struct td_onnx *n) /* which resets before the product */
