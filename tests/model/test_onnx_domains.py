@@ -292,6 +292,34 @@ class Domains(unittest.TestCase):
                 self.same(ML, "TreeEnsembleClassifier", [self.rows_with_nan(20, 5)], outputs=2, classlabels_int64s=[7, 3, 9, 1][:classes],
                           post_transform=transform, **nodes, **weights(self.rng, "class", leaves, classes, each, positive))
 
+    def test_trees_with_shared_nodes(self):
+        """A node may be the child of several, as LightGBM's sets of categories become: as good as a copy for each. (ONNX Runtime takes
+        only some of them, and reads chains of equality as sets.)"""
+        for leaves in 2, 3, 5:
+            inner = 6
+            rows = [(int(self.rng.integers(3)), float(self.rng.integers(-2, 3)), str(self.rng.choice(MODES)), int(self.rng.integers(n + 1, inner + leaves)), n + 1,
+                     int(self.rng.integers(2))) for n in range(inner)] + [(0, 0.0, "LEAF", 0, 0, 0)] * leaves
+            reached = {0} | {child for row in rows[:inner] for child in row[3:5]}
+            rows, value = [row if n in reached else None for n, row in enumerate(rows)], self.normal(inner + leaves)
+            copied, waiting, of = [None], [(0, 0)], {}
+            while waiting:
+                at, n = waiting.pop()
+                row, of[at] = rows[n], n
+                copied[at] = row if row[2] == "LEAF" else (*row[:3], len(copied), len(copied) + 1, row[5])
+                if row[2] != "LEAF":
+                    waiting += [(len(copied), row[3]), (len(copied) + 1, row[4])]
+                    copied += [None, None]
+            found, x = [], self.rows_with_nan(70, 3, True)
+            for table, source in (rows, range(len(rows))), (copied, of):
+                kept = [n for n, row in enumerate(table) if row]
+                names = ["featureids", "values", "modes", "truenodeids", "falsenodeids", "missing_value_tracks_true"]
+                nodes = {"nodes_" + k: [table[n][i] for n in kept] for i, k in enumerate(names)} | {"nodes_treeids": [0] * len(kept), "nodes_nodeids": kept}
+                ends = [n for n in kept if table[n][2] == "LEAF"]
+                file, _ = model(ML, "TreeEnsembleRegressor", [x], n_targets=1, **nodes, target_treeids=[0] * len(ends), target_nodeids=ends, target_ids=[0] * len(ends),
+                                target_weights=[float(value[source[n]]) for n in ends])
+                found += RUN.run(file.SerializeToString(), [x])
+            np.testing.assert_array_equal(*found)
+
     def test_trees_indexed(self):
         """The fifth set: two trees, one of which has but a leaf behind its root."""
         tensor = lambda name, kind, v: helper.make_tensor(name, kind, [len(v)], v)
@@ -309,11 +337,14 @@ class Domains(unittest.TestCase):
         nodes, leaves = forest(self.rng, 3, 3, 4, ["BRANCH_LEQ"])
         more = {"n_targets": 1, **weights(self.rng, "target", leaves, 1, 1)}
         x = [self.normal(2, 4)]
-        for word, wrong in {"has no node": {"nodes_truenodeids": [99] * len(nodes["nodes_nodeids"])}, "two ways": {"nodes_falsenodeids": [1] * len(nodes["nodes_nodeids"])},
+        for word, wrong in {"has no node": {"nodes_truenodeids": [99] * len(nodes["nodes_nodeids"])}, "of two trees": {"nodes_falsenodeids": [1] * len(nodes["nodes_nodeids"])},
                             "is no feature": {"nodes_featureids": [-1] * len(nodes["nodes_nodeids"])}, "nodes_modes": {"nodes_modes": ["LEFT"] * len(nodes["nodes_nodeids"])},
                             "nodes_values": {"nodes_values": [1.0]}, "is none of 1": {"target_ids": [1] * len(leaves)}}.items():
             with self.subTest(word):
                 self.refused(word, ML, "TreeEnsembleRegressor", x, **{**nodes, **more, **wrong})
+        round_ = {"treeids": [0] * 3, "nodeids": [0, 1, 2], "featureids": [0] * 3, "values": [0.0] * 3, "modes": ["BRANCH_LEQ", "BRANCH_LEQ", "LEAF"],
+                  "truenodeids": [1, 2, 0], "falsenodeids": [2, 1, 0]}
+        self.refused("goes round", ML, "TreeEnsembleRegressor", x, **{"nodes_" + k: v for k, v in round_.items()}, n_targets=1, **weights(self.rng, "target", [(0, 2)], 1, 1))
         self.refused("feature", ML, "TreeEnsembleRegressor", [self.normal(2, 1)], **{**nodes, **more, "nodes_featureids": [3] * len(nodes["nodes_nodeids"])})
         self.refused("so few of", ML, "TreeEnsembleRegressor", x, **nodes, **{**more, "n_targets": 1 << 30, "target_ids": list(range(len(leaves)))})
         self.refused("no classes", ML, "TreeEnsembleClassifier", x, outputs=2, **nodes, **weights(self.rng, "class", leaves, 2, 1))
