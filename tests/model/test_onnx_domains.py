@@ -434,6 +434,18 @@ class Domains(unittest.TestCase):
         self.same(MS, "FusedConv", [x, w, self.normal(3)], within=1e-5, activation="Clip", activation_params=[-0.5, 0.5], kernel_shape=[3, 3])
         self.refused("activation", MS, "FusedGemm", [a[0], b[0]], activation="Round")
 
+    def test_resize_of_whole_numbers(self):
+        """Between pixels toward zero, and with antialias to the nearest: within one of ONNX Runtime's, whose shares are rounded then."""
+        for kind, least in (np.uint8, 0), (np.int8, -128), (np.int32, -(1 << 20)):
+            x = self.whole(least, least + 250 if kind != np.int32 else 1 << 20, (1, 2, 7, 9), kind)
+            for scale in 2.0, 0.5, 1.5:
+                for how in {"mode": "linear"}, {"mode": "linear", "antialias": 1}, {"mode": "cubic", "antialias": 1}:
+                    if "antialias" in how and kind != np.uint8:
+                        continue # ONNX Runtime clips INT8 as if it were UINT8
+                    file, given = model("", "Resize", [x, None, np.float32([1, 1, scale, scale])], constant=(2,), **how)
+                    got, want = *RUN.run(file.SerializeToString(), [x]), *judge(file, given)
+                    self.assertLessEqual(np.abs(got.astype(int) - want).max(), scale == 1.5 or "antialias" in how, (kind, scale, how))
+
     def test_norms(self):
         a, skip, gamma, beta = self.normal(2, 3, 8), self.normal(2, 3, 8), self.normal(8), self.normal(8)
         self.same(MS, "SkipLayerNormalization", [a, skip, gamma, beta, self.normal(8)], outputs=[0, 3], epsilon=1e-5)

@@ -16,6 +16,7 @@ struct line { /* one dimension */
     double cubic; /* its coefficient; 0: linear */
     bool spread;  /* antialias */
     bool inside;  /* exclude_outside */
+    bool whole;   /* of whole numbers, which are FP64 meanwhile */
 };
 
 /* Where result i lies, in the argument's elements. */
@@ -115,7 +116,21 @@ static void interpolate(struct td_onnx *n, const struct line *l)
             return refuse(n, "scales, roi: no place is so far away");
         fill_column(l, x, matrix, i);
     }
-    set(n, "X", "movedim(matmul(movedim(X, axis, -1), to.dtype(matrix, kind)), -1, axis)");
+    set(n, "X", "movedim(matmul(movedim(X, axis, -1), to.dtype(matrix, sums)), -1, axis)");
+}
+
+/* Whole numbers as ONNX Runtime makes them: toward zero, and where it spreads to the nearest, along
+ * each dimension. A sum of shares that is whole but for a last bit is whole. */
+static void make_whole(struct td_onnx *n, const struct line *l, enum td_dtype type)
+{
+    int bits = 8 * (int)td_dtype_size(type);
+    bool negative = !(type & (TD_UINTS | TD_u8));
+    if (type != TD_bool && bits < 64) {
+        let(n, "least", td_item_float(negative ? -ldexp(1, bits - 1) : 0));
+        let(n, "most", td_item_float(ldexp(1, negative ? bits - 1 : bits) - 1));
+        set(n, "X", "clamp(X, least, most)");
+    }
+    set(n, "X", l->spread ? "floor(X + 0.5)" : "trunc(X * 1.000000000001)");
 }
 
 /* What lies beyond the argument, where the region may reach there. */
@@ -221,9 +236,17 @@ static void resize(struct td_onnx *n, const char *places, const char *nearest_mo
     l.inside = whole(n, "exclude_outside", 0) != 0;
     if (!read_wanted(n, &w))
         return;
-    for (int i = 0; i < w.n && !n->err; i++)
+    enum td_dtype type = tensor_of(n, "X")->dtype;
+    l.whole = !(type & TD_FLOATS) && strcmp(mode, "nearest") != 0;
+    let(n, "sums", l.whole ? td_item_dtype(TD_f64) : *at(n, "kind"));
+    if (l.whole)
+        set(n, "X", "to.dtype(X, sums)");
+    for (int i = w.n; i-- > 0 && !n->err;) { /* as a picture's lines are before its columns */
         resize_one(n, &w, i, &l);
-    put(n, 0, *at(n, "X"));
+        if (l.whole && (l.spread || !i))
+            make_whole(n, &l, type);
+    }
+    put(n, 0, l.whole ? eval(n, "to.dtype(X, kind)") : *at(n, "X"));
 }
 
 void td_onnx_resize(struct td_onnx *n)
