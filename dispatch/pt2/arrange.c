@@ -185,6 +185,22 @@ int td_pt2_nonzero_static(struct td_walk *walk, const struct td_node *node,
                           args, 4, out);
 }
 
+/* Where elements are not 0: a tensor for each dimension. */
+int td_pt2_places(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                  struct td_item *out)
+{
+    struct td_item rows, place[TD_MAX_OUTS];
+    int made = 0, err = td_pt2_tensor_at(walk, node, in, 0, NULL);
+    err = err ? err : TD_CALL(walk, "nonzero", &rows, TD_GIVE(in[0]));
+    const struct td_given args[] = {TD_GIVE(rows), TD_GIVE(td_item_int(1))};
+    err = err ? err : td_walk_call(walk, "unbind", args, 2, place, &made);
+    if (!err && made < node->n_outs)
+        err = td_walk_refuse(walk, "has %d dimensions, not %d", made, node->n_outs);
+    for (int i = 0; i < node->n_outs && !err; i++)
+        out[i] = place[i];
+    return err;
+}
+
 /* How the source's rows meet those of self that index names. */
 int td_pt2_index_reduce(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
                         struct td_item *out)

@@ -284,7 +284,7 @@ td_lower td_pt2_bilinear, td_pt2_cholesky_inverse, td_pt2_svd;
 
 td_lower td_pt2_diag, td_pt2_tensor_split, td_pt2_atleast, td_pt2_column_stack, td_pt2_unpool,
     td_pt2_nonzero_static, td_pt2_index_reduce, td_pt2_trapezoid, td_pt2_mvlgamma, td_pt2_cross,
-    td_pt2_trilinear, td_pt2_window, td_pt2_affine_grid;
+    td_pt2_trilinear, td_pt2_window, td_pt2_affine_grid, td_pt2_places;
 
 /* ---- complex.c ---- */
 

@@ -124,6 +124,13 @@ class Arranged(OneNode):
         self.same("dsplit.int", {"self": x}, *np.dsplit(x, 3), sections=3)
         self.refused("no such dimension", "dsplit.int", {"self": x[0]}, sections=2)
         self.refused("sections", "tensor_split.sections", {"self": x}, sections=0)
+
+    def test_places(self):
+        """nonzero(as_tuple=True), and where() of a condition alone."""
+        x = self.normal(4, 5, 3) * (self.normal(4, 5, 3) > 0)
+        for given in x, x[:, 0], x[0, :, 0]:
+            self.same("nonzero_numpy.default", {"self": given}, *np.nonzero(given))
+            self.same("where.default", {"condition": given}, *np.nonzero(given))
         for n, wanted in (("1", np.atleast_1d), ("2", np.atleast_2d), ("3", np.atleast_3d)):
             for value in x[0, 0, 0], x[0, 0], x[0], x:
                 self.same(f"atleast_{n}d.default", {"self": np.asarray(value)}, wanted(value))

@@ -79,6 +79,7 @@ class Composed(OneNode):
         self.refused("as many", "tensordot.default", {"self": a, "other": b}, dims_self=[2], dims_other=[0, 1])
         x = [self.normal(2, 3), self.normal(3, 4), self.normal(4, 2)]
         self.same("linalg_multi_dot.default", {"tensors": x}, x[0] @ x[1] @ x[2])
+        self.same("chain_matmul.default", {"matrices": x}, x[0] @ x[1] @ x[2])
 
     def test_reduced(self):
         x = self.normal(4, 6)
