@@ -67,6 +67,79 @@ int td_pt2_multi_dot(struct td_walk *walk, const struct td_node *node, const str
     return err;
 }
 
+/* Over the last dimension of both. */
+int td_pt2_inner_product(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
+                         struct td_item *out)
+{
+    struct td_tensor a, b;
+    int64_t sizes[2 * TD_MAX_RANK], flat[2] = {1, 0};
+    int n = 0, err = td_pt2_tensor_at(walk, node, in, 0, &a);
+    err = err ? err : td_pt2_tensor_at(walk, node, in, 1, &b);
+    if (!err && a.rank + b.rank > TD_MAX_RANK + 2)
+        err = td_walk_refuse(walk, "self, other: have too many dimensions");
+    if (err)
+        return err;
+    for (int d = 0; d < a.rank - 1; d++)
+        sizes[n++] = a.shape[d];
+    for (int d = 0; d < b.rank - 1; d++) {
+        flat[0] *= b.shape[d];
+        sizes[n++] = b.shape[d];
+    }
+    flat[1] = b.rank ? b.shape[b.rank - 1] : 1;
+    struct td_given args[] = {{"self", in[0]},
+                              {"other", in[1]},
+                              {"flat", td_item_ints(flat, 2)},
+                              {"sizes", td_item_ints(sizes, n)}};
+    return td_pt2_compute(walk,
+                          a.rank && b.rank ? "reshape(matmul(self, t(reshape(other, flat))), sizes)"
+                                           : "self * other",
+                          args, 4, out);
+}
+
+/* Each row times its group's matrix; offs says where groups end, and rows behind them are 0. Few
+ * rows take their matrices along; of more, every matrix meets all rows, and each keeps its own. */
+int td_pt2_grouped_product(struct td_walk *walk, const struct td_node *node,
+                           const struct td_item *in, struct td_item *out)
+{
+    const struct td_item *ends = td_pt2_given(node, in, "offs"),
+                         *bias = td_pt2_given(node, in, "bias"),
+                         *type = td_pt2_given(node, in, "out_dtype");
+    struct td_tensor x, w;
+    int err = td_pt2_tensor_at(walk, node, in, 0, &x);
+    err = err ? err : td_pt2_tensor_at(walk, node, in, 1, &w);
+    if (err)
+        return err;
+    if (x.rank != 2 || w.rank != 3 || !ends || (bias && bias->v.kind) || (type && type->v.kind))
+        return td_walk_refuse(walk,
+                              "rows, a matrix for each group, and where groups end are right");
+    struct td_given args[] = {{"x", in[0]},
+                              {"w", in[1]},
+                              {"ends", *ends},
+                              {"rows", td_item_int(x.shape[0])},
+                              {"last", td_item_int(w.shape[0] - 1)},
+                              {"group", {.v = {0}}},
+                              {"i", td_item_int(0)},
+                              {"y", {.v = {0}}}};
+    err = td_pt2_compute(walk,
+                         "unsqueeze(searchsorted(to.dtype(ends, INT64), arange(rows), right=True), "
+                         "1)",
+                         args, 4, &args[5].item);
+    if (!err && 2 * x.shape[0] <= w.shape[0])
+        return td_pt2_compute(walk,
+                              "squeeze(bmm(unsqueeze(where(le(group, last), x, zeros_like(x)), 1), "
+                              "index_select(w, 0, "
+                              "clamp(squeeze(group, 1), 0, last))), 1)",
+                              args, 6, out);
+    err = err ? err : td_pt2_compute(walk, "zeros_like(matmul(x, select(w, 0, 0)))", args, 2, out);
+    for (int64_t i = 0; i < w.shape[0] && !err; i++) {
+        args[6].item = td_item_int(i);
+        args[7].item = *out;
+        err = td_pt2_compute(walk, "where(eq(group, i), matmul(x, select(w, 0, i)), y)", args, 8,
+                             out);
+    }
+    return err;
+}
+
 /* All ways to take one of each. */
 int td_pt2_cartesian(struct td_walk *walk, const struct td_node *node, const struct td_item *in,
                      struct td_item *out)

@@ -270,7 +270,7 @@ td_lower td_pt2_same;    /* its first operand */
 td_lower td_pt2_loss, td_pt2_classes; /* form: a struct td_pt2_target; reduced at the end */
 td_lower td_pt2_rot90, td_pt2_kron, td_pt2_multi_dot, td_pt2_quantile, td_pt2_tensordot;
 td_lower td_pt2_norm, td_pt2_batch_norm, td_pt2_cartesian, td_pt2_block_diag, td_pt2_gradient;
-td_lower td_pt2_bincount, td_pt2_stft;
+td_lower td_pt2_bincount, td_pt2_stft, td_pt2_inner_product, td_pt2_grouped_product;
 td_lower td_pt2_checked; /* a formula whose last result, info, must be 0 */
 td_lower td_pt2_effect, td_pt2_pinv, td_pt2_matrix_norm, td_pt2_matrix_power;
 td_lower td_pt2_number; /* form: a struct td_pt2_target; arithmetic on sizes */

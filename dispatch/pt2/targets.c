@@ -62,6 +62,8 @@ static const struct td_pt2_target targets[] = {
     {"_weight_norm", td_pt2_formula, 0,
      "v * (g / reshape_as(linalg_vector_norm(flatten(transpose(v, 0, dim), 1), 2, 1), g))",
      "dim=0"},
+    {"_grouped_mm", td_pt2_grouped_product},
+    {"transformers.grouped_mm_fallback", td_pt2_grouped_product},
     {"adjoint", td_pt2_formula, 0, "transpose(self, -2, -1)"},
     {"cosine_similarity", td_pt2_formula, 0,
      "sum(x1 * x2, dim) / (clamp_min(linalg_vector_norm(x1, 2, dim), eps) * "
@@ -76,7 +78,7 @@ static const struct td_pt2_target targets[] = {
      "h = _n + _z * (hx - _n)",
      "b_ih b_hh"},
     {"hstack", td_pt2_formula, 0, "cat(tensors, 1)"},
-    {"inner", td_pt2_formula, 0, "matmul(self, transpose(other, -2, -1))"},
+    {"inner", td_pt2_inner_product},
     {"linalg_cross", td_pt2_formula, 0,
      "roll(self, -1, dim) * roll(other, -2, dim) - roll(self, -2, dim) * roll(other, -1, dim)",
      "dim=-1"},

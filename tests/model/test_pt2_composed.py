@@ -80,6 +80,19 @@ class Composed(OneNode):
         x = [self.normal(2, 3), self.normal(3, 4), self.normal(4, 2)]
         self.same("linalg_multi_dot.default", {"tensors": x}, x[0] @ x[1] @ x[2])
         self.same("chain_matmul.default", {"matrices": x}, x[0] @ x[1] @ x[2])
+        for a, b in ((4,), (4,)), ((3, 4), (4,)), ((4,), (5, 4)), ((2, 3, 4), (5, 6, 4)):
+            a, b = self.normal(*a), self.normal(*b)
+            self.same("inner.default", {"self": a, "other": b}, np.inner(a, b))
+
+    def test_experts(self):
+        """Rows in groups, each with a matrix of its own, as transformers computes mixtures of experts: few rows and many, empty groups,
+        and rows behind the last."""
+        for rows, ends in (9, [0, 4, 4, 7]), (2, [0, 0, 1, 1, 2]), (2, [1, 1, 1, 1]):
+            x, w, y = self.normal(rows, 3), self.normal(len(ends), 3, 5), np.zeros((rows, 5), np.float32)
+            for group, (begin, end) in enumerate(zip([0, *ends], ends)):
+                y[begin:end] = x[begin:end] @ w[group]
+            self.same("torch.ops.transformers.grouped_mm_fallback.default", {"input": x, "weight": w, "offs": np.array(ends)}, y)
+            self.same("_grouped_mm.default", {"self": x, "mat2": w, "offs": np.array(ends)}, y)
 
     def test_reduced(self):
         x = self.normal(4, 6)
