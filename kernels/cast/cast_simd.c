@@ -392,18 +392,9 @@ static void row(const struct td_point_args *args, int64_t n, void *out, const vo
     TD_NAME(convert)(n, out, args->to, in[0], args->from[0]);
 }
 
-/* Of the level's vectors: what casts have levels of their own for turns nothing. */
-#if TD_VBYTES == 64
-#define TURN td_point_turn_avx512
-#elif TD_VBYTES == 32
-#define TURN td_point_turn_avx2
-#else
-#define TURN td_point_turn_default
-#endif
-
 TD_KERNEL(cast)
 {
-    td_pointwise(call, &(struct td_point_way){row, 1, TURN});
+    td_pointwise(call, &(struct td_point_way){row, 1, TD_POINT_TURN});
     if (call->n_out > 1) /* a mask that lets all through */
         memset(call->out[1].data, 1, td_nbytes(&call->out[1]));
 }

@@ -208,18 +208,19 @@ TD_INLINE void td_block_sums(const struct td_block *t, const int mr, const int n
         }
 }
 
+/* Of whole vectors, by reads, with t->ahead where that is set; or TD_BLOCK_part. */
 TD_INLINE void td_block_run(const struct td_block *t, const int mr, const int nv,
-                            const enum td_step step)
+                            const enum td_step step, const enum td_block_reads reads)
 {
-    if (step == TD_STEP_f32 && nv == 2 && t->ahead.at[0])
+    if (reads == TD_BLOCK_whole && step == TD_STEP_f32 && nv == 2 && t->ahead.at[0])
         td_block_sums(t, mr, nv, step, TD_BLOCK_ahead);
     else
-        td_block_sums(t, mr, nv, step, TD_BLOCK_whole);
+        td_block_sums(t, mr, nv, step, reads);
 }
 
 /* As many of the rows as one block of nv vectors takes; says how many. */
 TD_INLINE int64_t td_block_rows(const struct td_block *t, int64_t rows, const int nv,
-                                const enum td_step step)
+                                const enum td_step step, const enum td_block_reads reads)
 {
     const bool every = step == TD_STEP_f32;
     int64_t height = every           ? td_even_block(rows, TD_MR)
@@ -232,7 +233,7 @@ TD_INLINE int64_t td_block_rows(const struct td_block *t, int64_t rows, const in
 #define HEIGHT(mr, has)                                                                            \
     case mr:                                                                                       \
         if (mr <= TD_MR && (has || every))                                                         \
-            td_block_run(t, mr <= TD_MR ? mr : TD_MR, nv, step);                                   \
+            td_block_run(t, mr <= TD_MR ? mr : TD_MR, nv, step, reads);                            \
         break;
         HEIGHT(1, true)
         HEIGHT(2, true)
@@ -276,11 +277,11 @@ TD_INLINE void td_block_pair(struct td_block *t, int64_t rows)
 
 /* rows x cols of c, which end in vector nv. */
 TD_INLINE void td_block_vectors(struct td_block t, int64_t rows, int64_t cols, const int nv,
-                                const enum td_step step)
+                                const enum td_step step, const enum td_block_reads reads)
 {
     t.cols = cols;
     for (int64_t done; rows > 0; rows -= done, t.a += done * t.lda, t.c += done * t.ldc) {
-        done = td_block_rows(&t, rows, nv, step);
+        done = td_block_rows(&t, rows, nv, step, reads);
         for (int i = 0; i < 2 && t.ahead.at[0]; i++)
             t.ahead.at[i] += t.ahead.share;
         t.bias = t.bias ? t.bias + done * t.bias_i : NULL;
@@ -292,9 +293,18 @@ TD_INLINE void td_block_column(struct td_block t, int64_t rows, int64_t cols,
                                const enum td_step step)
 {
     if (cols > TD_LANES)
-        td_block_vectors(t, rows, cols, 2, step);
+        td_block_vectors(t, rows, cols, 2, step, TD_BLOCK_whole);
     else
-        td_block_vectors(t, rows, cols, 1, step);
+        td_block_vectors(t, rows, cols, 1, step, TD_BLOCK_whole);
+}
+
+/* The same of FP32 b, of which nothing beyond the columns may be read. */
+TD_INLINE void td_block_edge(struct td_block t, int64_t rows, int64_t cols)
+{
+    if (cols > TD_LANES)
+        td_block_vectors(t, rows, cols, 2, TD_STEP_f32, TD_BLOCK_part);
+    else
+        td_block_vectors(t, rows, cols, 1, TD_STEP_f32, TD_BLOCK_part);
 }
 
 /* ---- sums along k ---- */

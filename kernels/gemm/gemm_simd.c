@@ -20,6 +20,11 @@ static __attribute__((noinline)) void td_column_f32(struct td_block t, int64_t r
     td_block_column(t, rows, cols, TD_STEP_f32);
 }
 
+static __attribute__((noinline)) void td_edge_f32(struct td_block t, int64_t rows, int64_t cols)
+{
+    td_block_edge(t, rows, cols);
+}
+
 static __attribute__((noinline)) void td_pair_f32(struct td_block *t, int64_t rows)
 {
     td_block_pair(t, rows);
@@ -245,40 +250,6 @@ static __attribute__((noinline)) int64_t td_block_few(struct td_block *t, int64_
                        : td_block_wide(t, 3, 4, left);
 }
 
-/* Of any number of rows the last columns, fewer than a panel has. */
-static __attribute__((noinline)) void td_edge_f32(struct td_block t, int64_t rows, int64_t left)
-{
-    t.cols = left;
-    for (int64_t done; rows > 0; rows -= done, t.a += done * t.lda, t.c += done * t.ldc) {
-        done = td_even_block(rows, TD_MR);
-        switch (done) {
-#define HEIGHT(mr)                                                                                 \
-    case mr:                                                                                       \
-        if (left > TD_LANES)                                                                       \
-            td_block_sums(&t, mr < TD_MR ? mr : TD_MR, 2, TD_STEP_f32, TD_BLOCK_part);             \
-        else                                                                                       \
-            td_block_sums(&t, mr < TD_MR ? mr : TD_MR, 1, TD_STEP_f32, TD_BLOCK_part);             \
-        break;
-            HEIGHT(1)
-            HEIGHT(2)
-            HEIGHT(3)
-            HEIGHT(4)
-            HEIGHT(5)
-            HEIGHT(6)
-#if TD_MR > 6
-            HEIGHT(7)
-            HEIGHT(8)
-            HEIGHT(9)
-            HEIGHT(10)
-            HEIGHT(11)
-            HEIGHT(12)
-#endif
-#undef HEIGHT
-        }
-        t.bias = t.bias ? t.bias + done * t.bias_i : NULL;
-    }
-}
-
 /* Up to three rows take blocks that are wider instead of higher. Nothing beyond b may be read: of
  * FP32 a part of a vector is; else the last columns, when they do not fill a block, are packed all
  * the same. */
@@ -301,11 +272,11 @@ TD_INLINE void td_rect_direct(const struct td_rect *r, const enum td_dtype type)
         if (left >= wide && r->rows <= 3) {
             step = wide;
             if (r->rows == 1)
-                td_block_run(&t, 1, 8, reads);
+                td_block_run(&t, 1, 8, reads, TD_BLOCK_whole);
             else if (r->rows == 2)
-                td_block_run(&t, 2, 4, reads);
+                td_block_run(&t, 2, 4, reads, TD_BLOCK_whole);
             else
-                td_block_run(&t, 3, 4, reads);
+                td_block_run(&t, 3, 4, reads, TD_BLOCK_whole);
         } else if (type == TD_f32 && r->rows <= 3 && left % TD_LANES) {
             step = td_block_few(&t, r->rows, left);
         } else if (type == TD_f32 && left < TD_NR) {

@@ -104,6 +104,11 @@ struct td_point_plane { /* of elements of size bytes: to[r * to_row + c] = from[
 /* Transposes a plane, by the level's instructions. */
 typedef void td_point_turn(const struct td_point_plane *plane);
 td_point_turn td_point_turn_default, td_point_turn_avx2, td_point_turn_avx512;
+/* That of a level's vectors, which several levels have: for files built once per level. */
+#define TD_POINT_TURN                                                                              \
+    (TD_VBYTES == 64   ? td_point_turn_avx512                                                      \
+     : TD_VBYTES == 32 ? td_point_turn_avx2                                                        \
+                       : td_point_turn_default)
 
 struct td_point_way {    /* that a kernel goes */
     td_point_row *row;   /* its row, */

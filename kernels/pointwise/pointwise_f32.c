@@ -262,6 +262,6 @@ TD_KERNEL(pointwise_f32)
     static td_point_still_rows *const none[2];
     enum td_point point = td_point_of(call);
     td_point_row *row = rows[point][td_point_type(call) != TD_f32];
-    td_pointwise_still(call, &(struct td_point_way){row, L_LANES, TD_NAME(point_turn)},
+    td_pointwise_still(call, &(struct td_point_way){row, L_LANES, TD_POINT_TURN},
                        has_halves(call) ? still_rows[point] : none);
 }

@@ -79,6 +79,6 @@ TD_KERNEL(pointwise_f64)
 #include "kernels/pointwise/pointwise.def"
     };
     enum td_point point = td_point_of(call);
-    td_pointwise_still(call, &(struct td_point_way){rows[point], L_LANES, TD_NAME(point_turn)},
+    td_pointwise_still(call, &(struct td_point_way){rows[point], L_LANES, TD_POINT_TURN},
                        still[point]);
 }

@@ -138,6 +138,6 @@ TD_KERNEL(pointwise_int)
     enum td_point point = td_point_of(call);
     int which = __builtin_ctz(type);
     int unit = is_dear[point] ? 1 : (int)(64 / td_dtype_size(type));
-    td_pointwise_still(call, &(struct td_point_way){rows[point][which], unit, TD_NAME(point_turn)},
+    td_pointwise_still(call, &(struct td_point_way){rows[point][which], unit, TD_POINT_TURN},
                        still[point][which]);
 }
