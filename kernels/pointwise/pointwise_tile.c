@@ -58,7 +58,7 @@ static void spread(char *to, const void *from, int64_t rows, int64_t step, int64
         for (; i + lanes <= n; i += lanes) {                                                       \
             piece v;                                                                               \
             memcpy(&v, last - i - (lanes - 1), sizeof v);                                          \
-            v = __builtin_shuffle(v, (piece){__VA_ARGS__});                                        \
+            v = __builtin_shufflevector(v, v, __VA_ARGS__);                                        \
             memcpy(to + i, &v, sizeof v);                                                          \
         }                                                                                          \
         for (; i < n; i++)                                                                         \

@@ -435,7 +435,8 @@ class Domains(unittest.TestCase):
         self.refused("activation", MS, "FusedGemm", [a[0], b[0]], activation="Round")
 
     def test_resize_of_whole_numbers(self):
-        """Between pixels toward zero, and with antialias to the nearest: within one of ONNX Runtime's, whose shares are rounded then."""
+        """Between pixels toward zero, and with antialias to the nearest along rows and then along columns. ONNX Runtime's shares are
+        FP32: a sum that lies just between two numbers may go the other way, of sixths (1.5) in either of the two steps."""
         for kind, least in (np.uint8, 0), (np.int8, -128), (np.int32, -(1 << 20)):
             x = self.whole(least, least + 250 if kind != np.int32 else 1 << 20, (1, 2, 7, 9), kind)
             for scale in 2.0, 0.5, 1.5:
@@ -444,7 +445,9 @@ class Domains(unittest.TestCase):
                         continue # ONNX Runtime clips INT8 as if it were UINT8
                     file, given = model("", "Resize", [x, None, np.float32([1, 1, scale, scale])], constant=(2,), **how)
                     got, want = *RUN.run(file.SerializeToString(), [x]), *judge(file, given)
-                    self.assertLessEqual(np.abs(got.astype(int) - want).max(), scale == 1.5 or "antialias" in how, (kind, scale, how))
+                    apart = np.abs(got.astype(int) - want)
+                    self.assertLessEqual(apart.max(), ("antialias" in how) + (scale == 1.5), (kind, scale, how))
+                    self.assertLess((apart > 0).mean(), 0.3, (kind, scale, how))
 
     def test_norms(self):
         a, skip, gamma, beta = self.normal(2, 3, 8), self.normal(2, 3, 8), self.normal(8), self.normal(8)
