@@ -115,7 +115,7 @@ struct td_model_file { /* as it has arrived */
 };
 /* Reads the file, which takes long, and gives the model its name: 201 it is new, 200 another was
  * replaced, and requests under way finish on that. room: who answers for it, NULL: the store alone.
- * name: a right one. made: a new reference to it, even if it is removed at once; NULL: nobody asks.
+ * name: a right one. made: gets a new reference to the model, or is NULL.
  * -EDQUOT (room's), -EINVAL, -ENOMEM, -ENOSPC, and nothing has changed. */
 int td_models_load(struct td_models *models, struct td_weight_room *room, const char *name,
                    const struct td_model_file *file, struct td_served **made,

@@ -62,12 +62,12 @@ int td_step_execute_timed(struct td_step *step, void *scratch, struct td_problem
 
 /* ---- views.c ---- */
 
-/* A part of run that is to be selected: has its arguments read through parts that are selected
- * already, and only move elements. Whether there are such arguments. Without memory there are none.
- */
-bool td_parts_see(struct td_run *run, struct td_run *part);
-/* Has it read their results instead. */
-void td_parts_look_away(struct td_run *part);
+/* Before a part of run is selected: where an argument is the result of a selected part that only
+ * moves elements, the part is to read that part's argument, with strides. Returns whether there is
+ * such an argument. Where there is no memory for strides, the part reads the result. */
+bool td_parts_read_through(struct td_run *run, struct td_run *part);
+/* Undoes that: the part reads the results. */
+void td_parts_read_results(struct td_run *part);
 /* Once all parts are selected: which of them are views. */
 void td_parts_find_views(struct td_run *run);
 

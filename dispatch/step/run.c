@@ -137,11 +137,11 @@ static int select_parts(struct td_run *run, size_t *scratch)
         part->node = run->node;
         if (run->names || part->handle == run->handle)
             part->forced = run->forced;
-        bool sees = td_parts_see(run, part);
+        bool through = td_parts_read_through(run, part);
         int err = select_row(part, scratch);
-        if (!err && sees && part->strided && !td_run_takes_strides(part)) {
+        if (!err && through && part->strided && !td_run_takes_strides(part)) {
             td_prepared_release(&part->prepared);
-            td_parts_look_away(part);
+            td_parts_read_results(part);
             err = select_row(part, scratch);
         }
         if (err) {

@@ -19,6 +19,12 @@ static bool moves(const struct td_run *part)
            (!part->strided || td_run_takes_strides(part));
 }
 
+/* Result i of the part as a view of its first argument. */
+static bool view_of(const struct td_run *part, int i, struct td_view *view)
+{
+    return td_view_of(&part->call, i, view) && view->from == &part->call.arg[0].tensor;
+}
+
 /* Whether a row of the reader's might read a tensor with these strides well. */
 static bool may_take(const struct td_run *part, const struct td_tensor *t)
 {
@@ -46,7 +52,7 @@ static bool is_shared(const struct td_run *run, const struct td_run *of,
 }
 
 /* Feed i of the part; false: it reads the result. */
-static bool see(struct td_run *run, struct td_run *part, int i)
+static bool read_through(struct td_run *run, struct td_run *part, int i)
 {
     const size_t bytes = (size_t)part->n_feeds * sizeof *part->seen;
     const struct td_run *of = part->feed[i].of;
@@ -58,8 +64,8 @@ static bool see(struct td_run *run, struct td_run *part, int i)
     const struct td_tensor *base = &of->call.arg[0].tensor;
     like = of->call.out[part->feed[i].result];
     like.stride = view.stride;
-    if (!td_view_of(&of->call, part->feed[i].result, &view) || view.from != base ||
-        !td_view_through(&view, &like, base) || !td_view_seen(&seen, &arg->tensor, &like))
+    if (!view_of(of, part->feed[i].result, &view) || !td_view_through(&view, &like, base) ||
+        !td_view_seen(&seen, &arg->tensor, &like))
         return false;
     strided.stride = seen.stride;
     bool dense = td_is_dense(&strided, seen.stride);
@@ -78,18 +84,19 @@ static bool see(struct td_run *run, struct td_run *part, int i)
     return true;
 }
 
-bool td_parts_see(struct td_run *run, struct td_run *part)
+bool td_parts_read_through(struct td_run *run, struct td_run *part)
 {
     bool any = false;
-    td_parts_look_away(part);
+    td_parts_read_results(part);
     for (int i = 0; i < part->n_feeds; i++)
-        if (!part->parts && part->rows && !part->n_casts && !part->forced && see(run, part, i))
+        if (!part->parts && part->rows && !part->n_casts && !part->forced &&
+            read_through(run, part, i))
             any = true;
     part->strided = td_call_count_strides(&part->call);
     return any;
 }
 
-void td_parts_look_away(struct td_run *part)
+void td_parts_read_results(struct td_run *part)
 {
     for (int i = 0; i < part->n_feeds && part->seen; i++)
         if (part->seen[i].through) {
@@ -106,8 +113,7 @@ static bool lies_there(const struct td_run *part)
     bool lies = !part->strided;
     for (int i = 0; i < part->call.n_out && lies; i++) {
         struct td_view view;
-        lies = td_view_of(&part->call, i, &view) && view.from == &part->call.arg[0].tensor &&
-               td_is_dense(&part->call.out[i], view.stride);
+        lies = view_of(part, i, &view) && td_is_dense(&part->call.out[i], view.stride);
     }
     return lies;
 }
@@ -118,8 +124,7 @@ void td_parts_find_views(struct td_run *run)
         struct td_view view;
         part->view = moves(part);
         for (int i = 0; i < part->call.n_out; i++)
-            part->view = part->view && !part->gives[i] && td_view_of(&part->call, i, &view) &&
-                         view.from == &part->call.arg[0].tensor;
+            part->view = part->view && !part->gives[i] && view_of(part, i, &view);
     }
     for (struct td_run *part = run->parts; part; part = part->next)
         for (int i = 0; i < part->n_feeds; i++) {

@@ -12,8 +12,8 @@ void td_onnx_conv(struct td_onnx *n)
     give(n, "convolution(X, W, B, strides, pads, dilations, False, zeros, group)");
 }
 
-/* What is too much at both ends is cut off where the operator cannot leave it out, and zeros stand
- * where no tap comes, before the bias is added. */
+/* Where the operator has no such padding, its full result is cropped. A result that is longer than
+ * that is padded with zeros before the bias is added. */
 void td_onnx_conv_transpose(struct td_onnx *n)
 {
     struct td_onnx_window w;
@@ -36,7 +36,7 @@ void td_onnx_conv_transpose(struct td_onnx *n)
     if (sizes > 0 || same)
         td_onnx_share(&w, amount, !strcmp(text(n, "auto_pad"), "SAME_UPPER"));
     for (int d = 0; sizes > 0 && !same && d < w.dims; d++)
-        if (amount[d] < 0) { /* what is missing comes last */
+        if (amount[d] < 0) { /* output_shape is larger: pad at the end */
             w.begin[d] = 0;
             w.end[d] = amount[d];
         }

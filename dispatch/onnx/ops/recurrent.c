@@ -124,8 +124,8 @@ static void put_all(struct td_onnx *n, const struct layer *l)
 
 /* ---- sequences of different lengths ---- */
 
-/* All go forward, and what lies behind an end is cleared; those that go back are turned round
- * first, each up to its own end. */
+/* Each sequence runs forward over all steps, and results behind its end are set to 0. For the
+ * reverse direction the elements of each sequence, up to its end, are reversed before and after. */
 static void let_ends(struct td_onnx *n, const struct layer *l)
 {
     const struct td_tensor *x = tensor_of(n, "X");
@@ -150,8 +150,8 @@ static void end_way(struct td_onnx *n, bool back)
         set(n, "y", "gather(y, 0, expand(turned, turned_y))");
 }
 
-/* Of x and w of an LSTM: one more element of x, 1 behind a sequence's end, closes the gate of what
- * is new and opens that of what is kept, so that c stays as it is. */
+/* Adds an element to x, and a column to w, of an LSTM: it is 1 behind a sequence's end, where it
+ * closes the input gate and opens the forget gate, so that c does not change. */
 static void hold(struct td_onnx *n, const struct layer *l)
 {
     let_tensor(n, "gates", TD_f32, (const double[]){-1e4, 1e4, 0, 0}, 4);
@@ -163,7 +163,9 @@ static void hold(struct td_onnx *n, const struct layer *l)
 
 /* ---- by ATen's operators ---- */
 
-/* The layer of what is called so; its results are all outputs and the last states. */
+/* Runs ATen's layer on x, h, c and the parameters. Sets y to the outputs, h and c to the last
+ * states.
+ */
 static void run_layer(struct td_onnx *n, const char *op, const struct td_item *parameter, int ways,
                       bool two_states)
 {

@@ -16,7 +16,7 @@ struct line { /* one dimension */
     double cubic; /* its coefficient; 0: linear */
     bool spread;  /* antialias */
     bool inside;  /* exclude_outside */
-    bool whole;   /* of whole numbers, which are FP64 meanwhile */
+    bool whole;   /* the elements are integers, which are computed in FP64 */
 };
 
 /* Where result i lies, in the argument's elements. */
